@@ -1,0 +1,56 @@
+# Codex Gateway. `make run` serves it, `make test` proves it; both make what they need.
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+
+.PHONY: help run login test ci lint types layers format bench clean venv venv-dev
+
+help:
+	@echo "make run    serve on http://127.0.0.1:11435 (with a demo model; no account needed)"
+	@echo "make login  log the gateway in to Codex"
+	@echo "make test   every test, with coverage"
+	@echo "make ci     lint, types, layers, then make test"
+	@echo "make bench  what the gateway costs, beside its floor"
+
+run: venv
+	@PROXY_DEMO=$${PROXY_DEMO:-true} PROXY_WARM_PROCESSES=$${PROXY_WARM_PROCESSES:-1} exec $(PY) -m app serve
+
+login: venv
+	@exec $(PY) -m app login
+
+test: venv-dev
+	@rm -f .coverage .coverage.*
+	$(PY) -m coverage run -m pytest $(TESTS)
+	@$(PY) -m coverage combine -q
+	@$(PY) -m coverage report --include='app/lib/*' --fail-under=100
+	@$(PY) -m coverage report --omit='app/lib/*' --fail-under=90
+
+ci: venv-dev lint types layers test
+
+lint: venv-dev
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+types: venv-dev
+	$(PY) -m mypy
+
+layers: venv-dev
+	$(VENV)/bin/lint-imports
+
+format: venv-dev
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+bench: venv-dev
+	$(PY) -m tests.bench
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# The environment is as good as the stamp in it: written last, and gone stale when the folder was moved,
+# the interpreter changed or setup.cfg did.
+venv:
+	@PYTHON='$(PYTHON)' VENV='$(VENV)' EXTRA='' sh config/venv.sh
+
+venv-dev:
+	@PYTHON='$(PYTHON)' VENV='$(VENV)' EXTRA='[dev]' sh config/venv.sh
