@@ -1,0 +1,111 @@
+"""Chat completions on the wire: chunks for a stream, one envelope for a body."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from app.lib.events import Began, Completed, Failed, Finished, Reasoning, Text, TurnEvent, Usage
+from app.lib.result import ChoiceResult, TurnResult
+from app.lib.sse import DONE, encode_data
+
+
+@dataclass(frozen=True, slots=True)
+class ChatIdentity:
+    """What every chunk of one completion repeats."""
+
+    id: str
+    created: int
+    model: str
+
+
+class ChatStream:
+    """Encodes one turn as chat chunks: `open` once, `feed` until the turn ends."""
+
+    def __init__(self, identity: ChatIdentity, choices: int = 1, include_usage: bool = False) -> None:
+        self._identity = identity
+        self._choices = choices
+        self._include_usage = include_usage
+
+    def open(self) -> bytes:
+        """The role frames, which go out with the headers."""
+        return b"".join(
+            self._chunk([build_choice(index, {"role": "assistant", "content": ""})])
+            for index in range(self._choices)
+        )
+
+    def feed(self, events: Iterable[TurnEvent]) -> bytes:
+        return b"".join([self._encode(event) for event in events])
+
+    def _encode(self, event: TurnEvent) -> bytes:
+        match event:
+            case Text(choice, _, text):
+                return self._chunk([build_choice(choice, {"content": text})])
+            case Reasoning(choice, _, _, text):
+                return self._chunk([build_choice(choice, {"reasoning_content": text})])
+            case Finished(choice, reason):
+                return self._chunk([build_choice(choice, {}, reason.value)])
+            case Completed(usage):
+                return self._close(usage)
+            case Failed(error):
+                return encode_data(error.to_dict()) + DONE
+            case Began():
+                return b""
+            case _:
+                assert_never(event)
+
+    def _close(self, usage: Usage) -> bytes:
+        return (self._chunk([], usage) if self._include_usage else b"") + DONE
+
+    def _chunk(self, choices: list[dict[str, Any]], usage: Usage | None = None) -> bytes:
+        chunk = {
+            "id": self._identity.id,
+            "object": "chat.completion.chunk",
+            "created": self._identity.created,
+            "model": self._identity.model,
+            "choices": choices,
+        }
+        if self._include_usage:
+            chunk["usage"] = build_usage(usage) if usage else None
+        return encode_data(chunk)
+
+
+def build_choice(index: int, delta: dict[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
+    return {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+
+
+def build_completion(identity: ChatIdentity, result: TurnResult) -> dict[str, Any]:
+    return {
+        "id": identity.id,
+        "object": "chat.completion",
+        "created": identity.created,
+        "model": identity.model,
+        "choices": [
+            {
+                "index": index,
+                "message": build_message(choice),
+                "logprobs": None,
+                "finish_reason": choice.finish.value,
+            }
+            for index, choice in enumerate(result.choices)
+        ],
+        "usage": build_usage(result.usage),
+    }
+
+
+def build_message(choice: ChoiceResult) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": choice.text, "refusal": None}
+    if choice.reasoning:
+        message["reasoning_content"] = choice.reasoning
+    return message
+
+
+def build_usage(usage: Usage) -> dict[str, Any]:
+    return {
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+    }

@@ -1,0 +1,160 @@
+"""The closed vocabularies that cross the stages: backend events in, turn events out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from app.lib.errors import ProxyError
+
+
+class FinishReason(StrEnum):
+    STOP = "stop"
+    LENGTH = "length"
+    CONTENT_FILTER = "content_filter"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.output_tokens + other.output_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelActive:
+    """The model has begun to answer; nothing to show yet."""
+
+    choice: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    choice: int
+    item_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class MessageDone:
+    """A message as a whole; the only carrier of its text when no delta came."""
+
+    choice: int
+    item_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    choice: int
+    item_id: str
+    part: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDone:
+    choice: int
+    item_id: str
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReported:
+    """Tokens of one model response; a turn may hold several."""
+
+    choice: int
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """Codex lost its upstream and starts this response over."""
+
+    choice: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnded:
+    choice: int
+    reason: FinishReason
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFailed:
+    error: ProxyError
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """The time, at least once a second, on a clock that only moves forward."""
+
+    now_s: float
+
+
+ChoiceEvent = (
+    ModelActive
+    | TextDelta
+    | MessageDone
+    | ReasoningDelta
+    | ReasoningDone
+    | UsageReported
+    | Retrying
+    | TurnEnded
+)
+BackendEvent = ChoiceEvent | TurnFailed | Tick
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """A choice's first sign of life, before anything else of it."""
+
+    choice: int
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    choice: int
+    item_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    choice: int
+    item_id: str
+    part: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    choice: int
+    reason: FinishReason
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """Every choice has finished; nothing follows."""
+
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The turn broke; nothing follows."""
+
+    error: ProxyError
+
+
+TurnEvent = Began | Text | Reasoning | Finished | Completed | Failed

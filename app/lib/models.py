@@ -1,0 +1,38 @@
+"""Model ids: what is on offer, and what a client's spelling of one means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from app.lib.errors import UnknownModel
+
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra")
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model as clients name it, and what codex runs for it."""
+
+    id: str
+    target: str
+    owned_by: str
+    effort: str | None = None
+
+
+def parse_model(spec: str, owned_by: str) -> Model:
+    """Read `id`, `alias=target` or `alias=target:effort`."""
+    id_, _, target = spec.partition("=")
+    target, _, effort = target.partition(":")
+    return Model(id_, target or id_, owned_by, effort or None)
+
+
+def find_model(models: Iterable[Model], id_: str) -> Model:
+    """The model an id means; any id may end in an effort (`gpt-5.5-low`)."""
+    by_id = {model.id: model for model in models}
+    if id_ in by_id:
+        return by_id[id_]
+    base, _, effort = id_.rpartition("-")
+    if effort in EFFORTS and base in by_id:
+        return replace(by_id[base], id=id_, effort=effort)
+    raise UnknownModel(f"The model `{id_}` does not exist.", param="model")

@@ -1,0 +1,71 @@
+"""The seam between HTTP and codex: what a backend offers, and how a turn runs through the core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from app.lib.errors import ClientGone, ProxyError
+from app.lib.events import BackendEvent, TurnEvent
+from app.lib.models import Model
+from app.lib.prompt import Prompt
+from app.lib.turn import TurnCore
+
+
+class Client(Protocol):
+    """The other end of a request, watched while we wait for codex."""
+
+    def fileno(self) -> int:
+        """The socket to poll for reading; -1 when there is none to watch."""
+
+    def has_left(self) -> bool:
+        """Look at a readable socket: true when the client hung up."""
+
+
+class Turn(Protocol):
+    """One running turn and the codex process it owns."""
+
+    def batches(self) -> Iterator[list[BackendEvent]]:
+        """What each read brings; a `Tick` at least once a second; raises `ProxyError`."""
+
+    def close(self) -> None:
+        """Interrupt what still runs and give the process back. Safe to call again, or before `batches`."""
+
+
+class Backend(Protocol):
+    def start(self) -> None:
+        """Begin warming up in the background; called in the worker, after fork."""
+
+    def open_turn(self, prompt: Prompt, client: Client) -> Turn:
+        """Prepare a turn; no I/O happens before its first batch is asked for."""
+
+    def models(self, client: Client) -> tuple[Model, ...]:
+        """Every model on offer; may wait for a process to say."""
+
+    def is_ready(self) -> bool:
+        """Whether a codex process has said hello."""
+
+    def drain(self, deadline_s: float) -> None:
+        """End every turn still running at that (monotonic) time."""
+
+    def close(self) -> None:
+        """Stop every process."""
+
+
+def run_turn(turn: Turn, core: TurnCore) -> Iterator[list[TurnEvent]]:
+    """Pass one backend turn through the core, a batch per read."""
+    try:
+        yield from _feed(turn.batches(), core)
+    except ClientGone:
+        raise
+    except ProxyError as error:
+        yield core.fail(error)
+        return
+    yield core.finish()
+
+
+def _feed(batches: Iterable[list[BackendEvent]], core: TurnCore) -> Iterator[list[TurnEvent]]:
+    for batch in batches:
+        yield core.feed_all(batch)
+        if core.ended:
+            return

@@ -1,0 +1,221 @@
+"""Every knob, read once from the environment; the only reader of os.environ."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
+DEFAULT_ORIGINS = ("app://obsidian.md", "capacitor://localhost", "http://localhost:*", "http://127.0.0.1:*")
+
+
+# What a codex process inherits: where to find things, and the network's way out.
+INHERITED = ("PATH", "LANG", "LC_ALL", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY", "NO_PROXY")
+
+
+class SettingsError(Exception):
+    """A variable holds something it cannot mean."""
+
+
+def parse_flag(text: str) -> bool:
+    return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}[text.lower()]
+
+
+def parse_list(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def parse_path(text: str) -> pathlib.Path:
+    return pathlib.Path(text).expanduser()
+
+
+def parse_seconds(text: str) -> float:
+    """Milliseconds in the environment, seconds inside."""
+    value = int(text)
+    if value <= 0:
+        raise ValueError(text)
+    return value / 1000
+
+
+def parse_count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError(text)
+    return value
+
+
+def parse_size(text: str) -> int:
+    """Megabytes in the environment, bytes inside."""
+    return parse_count(text) * 1024 * 1024
+
+
+def parse_natural(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise ValueError(text)
+    return value
+
+
+def parse_port(text: str) -> int:
+    value = int(text)
+    if not 0 <= value < 65536:
+        raise ValueError(text)
+    return value
+
+
+def parse_level(text: str) -> str:
+    if text.upper() not in ("DEBUG", "INFO", "WARNING", "ERROR"):
+        raise ValueError(text)
+    return text.upper()
+
+
+ALLOWED: dict[Callable[[str], Any], str] = {
+    parse_flag: "true or false",
+    parse_seconds: "a whole number of milliseconds, at least 1",
+    parse_count: "a whole number, at least 1",
+    parse_natural: "a whole number, 0 or more",
+    parse_size: "a whole number of megabytes, at least 1",
+    parse_port: "a port number",
+    parse_level: "debug, info, warning or error",
+    parse_list: "values separated by commas",
+    parse_path: "a path",
+    str: "text",
+}
+
+
+def knob(name: str, default: str, meaning: str, parse: Callable[[str], Any] = str) -> Any:
+    """A setting that comes from the variable `name`."""
+    return field(
+        default_factory=lambda: parse(default),
+        metadata={"name": name, "default": default, "meaning": meaning, "parse": parse},
+    )
+
+
+@dataclass(frozen=True)
+class Settings:
+    host: str = knob("PROXY_HOST", "127.0.0.1", "Address to listen on; anything but loopback needs a key.")
+    port: int = knob("PROXY_PORT", "11435", "Port to listen on; 0 takes a free one.", parse_port)
+    workers: int = knob("WEB_CONCURRENCY", "1", "Worker processes, each with a pool of its own.", parse_count)
+    api_keys: tuple[str, ...] = knob(
+        "PROXY_API_KEY",
+        "",
+        "Bearer keys clients must send one of; empty: open, on loopback only.",
+        parse_list,
+    )
+    allowed_origins: tuple[str, ...] = knob(
+        "PROXY_CORS_ALLOWED_ORIGINS",
+        ",".join(DEFAULT_ORIGINS),
+        "Origins whose pages may read answers; `:*` stands for any port.",
+        parse_list,
+    )
+    state_dir: pathlib.Path = knob(
+        "PROXY_STATE_DIR",
+        "~/.local/state/codex-gateway",
+        "The gateway's own folder: its CODEX_HOME and what its processes keep. Mode 0700.",
+        parse_path,
+    )
+    codex_bin: str = knob("CODEX_BIN", "", "The codex binary; empty: the one installed with the gateway.")
+    codex_config_file: str = knob(
+        "PROXY_CODEX_CONFIG_FILE", "", "A TOML file merged over the generated codex configuration."
+    )
+    extra_models: tuple[str, ...] = knob(
+        "PROXY_MODELS",
+        "",
+        "More model ids and aliases: `some-model`, `fast=gpt-5.5`, `codex-5=gpt-6.1-sol:low`.",
+        parse_list,
+    )
+    demo: bool = knob(
+        "PROXY_DEMO", "false", "Offer the scripted model `demo`, which needs no login.", parse_flag
+    )
+    warm_processes: int = knob(
+        "PROXY_WARM_PROCESSES", "2", "Idle codex processes kept ready per worker.", parse_natural
+    )
+    max_processes: int = knob(
+        "PROXY_MAX_PROCESSES", "32", "Codex processes per worker, busy and idle together.", parse_count
+    )
+    process_max_turns: int = knob(
+        "PROXY_PROCESS_MAX_TURNS", "100", "Turns after which a codex process is replaced.", parse_count
+    )
+    queue_timeout_s: float = knob(
+        "PROXY_QUEUE_TIMEOUT_MS",
+        "10000",
+        "How long a request waits for a free process before 429.",
+        parse_seconds,
+    )
+    start_timeout_s: float = knob(
+        "PROXY_START_TIMEOUT_MS", "20000", "How long a codex process may take to say hello.", parse_seconds
+    )
+    rpc_timeout_s: float = knob(
+        "PROXY_RPC_TIMEOUT_MS", "30000", "How long codex may take to answer one call.", parse_seconds
+    )
+    interrupt_timeout_s: float = knob(
+        "PROXY_INTERRUPT_TIMEOUT_MS",
+        "3000",
+        "How long codex may take to stop a turn before its process is killed.",
+        parse_seconds,
+    )
+    first_event_timeout_s: float = knob(
+        "PROXY_FIRST_EVENT_TIMEOUT_MS", "120000", "How long the model may take to begin.", parse_seconds
+    )
+    idle_timeout_s: float = knob(
+        "PROXY_STREAM_IDLE_TIMEOUT_MS",
+        "300000",
+        "How long the model may be silent once it began.",
+        parse_seconds,
+    )
+    total_timeout_s: float = knob(
+        "PROXY_TIMEOUT_MS", "1800000", "How long one request may take in all.", parse_seconds
+    )
+    commit_after_s: float = knob(
+        "PROXY_COMMIT_AFTER_MS",
+        "5000",
+        "How long a stream's 200 is held back for the model's first event, so that errors keep their status.",
+        parse_seconds,
+    )
+    keepalive_s: float = knob(
+        "PROXY_SSE_KEEPALIVE_MS", "15000", "Silence after which a stream gets a comment.", parse_seconds
+    )
+    graceful_timeout_s: float = knob(
+        "PROXY_GRACEFUL_TIMEOUT_MS",
+        "30000",
+        "Time running answers get to end when a worker stops.",
+        parse_seconds,
+    )
+    max_body_bytes: int = knob("PROXY_MAX_BODY_MB", "16", "Largest request body.", parse_size)
+    max_line_bytes: int = knob("PROXY_MAX_LINE_MB", "64", "Longest line taken from codex.", parse_size)
+    max_choices: int = knob("PROXY_MAX_CHAT_CHOICES", "5", "Largest `n` of a chat request.", parse_count)
+    log_level: str = knob("PROXY_LOG_LEVEL", "info", "debug, info, warning or error.", parse_level)
+    inherited: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] = os.environ) -> Settings:
+        """Read every knob; an empty variable counts as unset."""
+        given = {
+            each.name: parse_knob(each.metadata, environ[each.metadata["name"]])
+            for each in dataclasses.fields(cls)
+            if each.metadata and environ.get(each.metadata["name"])
+        }
+        inherited = {name: environ[name] for name in INHERITED if name in environ}
+        settings = cls(**given, inherited=inherited)
+        if not settings.api_keys and settings.host not in LOOPBACK_HOSTS:
+            raise SettingsError(
+                f"PROXY_HOST={settings.host}: an open gateway listens on loopback only; "
+                "set PROXY_API_KEY or PROXY_HOST=127.0.0.1"
+            )
+        return settings
+
+    @property
+    def tick_s(self) -> float:
+        """How often an idle wait wakes up: once a second, or four times in the shortest wait it serves."""
+        return min(1.0, self.commit_after_s / 4, self.keepalive_s / 4)
+
+
+def parse_knob(metadata: Mapping[str, Any], text: str) -> Any:
+    try:
+        return metadata["parse"](text)
+    except (ValueError, KeyError) as error:
+        raise SettingsError(f"{metadata['name']}={text}: must be {ALLOWED[metadata['parse']]}") from error
