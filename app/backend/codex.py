@@ -1,0 +1,55 @@
+"""The backend: a pool of real codex processes behind the pipeline's seam."""
+
+from __future__ import annotations
+
+from app.backend.demo_server import DemoServer
+from app.backend.directory import ModelDirectory
+from app.backend.home import CodexHome
+from app.backend.pool import Pool, run_through
+from app.backend.turn import CodexTurn, Drain, TurnContext
+from app.lib.models import Model
+from app.lib.prompt import Prompt
+from app.pipeline import Client
+from app.settings import Settings
+
+
+class CodexBackend:
+    def __init__(self, settings: Settings) -> None:
+        self._home = CodexHome(settings)
+        self._pool = Pool(self._home, settings)
+        self._directory = ModelDirectory(self._home, settings)
+        self._drain = Drain()
+        self._context = TurnContext(settings, self._pool, self._directory, self._drain)
+        self._demo = DemoServer() if settings.demo else None
+
+    def start(self) -> None:
+        self._home.prepare()
+        self._home.sweep()
+        if self._demo:
+            self._demo.start()
+            self._directory.demo_url = self._demo.base_url
+        self._pool.start()
+
+    def open_turn(self, prompt: Prompt, client: Client) -> CodexTurn:
+        return CodexTurn(self._context, prompt, client)
+
+    def models(self, client: Client) -> tuple[Model, ...]:
+        process = run_through(self._pool.lease(client))
+        try:
+            models = run_through(self._directory.all(process))
+        except BaseException:
+            self._pool.discard(process)
+            raise
+        self._pool.give_back(process)
+        return models
+
+    def is_ready(self) -> bool:
+        return self._pool.has_greeted
+
+    def drain(self, deadline_s: float) -> None:
+        self._drain.deadline_s = deadline_s
+
+    def close(self) -> None:
+        self._pool.close()
+        if self._demo:
+            self._demo.close()

@@ -1,0 +1,115 @@
+"""JSON-RPC as codex speaks it: one JSON object a line, without the `jsonrpc` field."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    id: int
+    result: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorResponse:
+    id: int
+    code: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    method: str
+    params: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRequest:
+    """A request from codex; one left unanswered hangs the turn."""
+
+    id: int | str
+    method: str
+    params: dict[str, Any]
+
+
+Message = Response | ErrorResponse | Notification | ServerRequest
+
+
+class LineTooLong(Exception):
+    """More bytes without a line end than the reader may hold."""
+
+
+class LineReader:
+    """Cuts a byte stream into lines; holds at most one unfinished line of `max_bytes`."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        # Pieces, joined once: a 50 MB line comes in 800 reads.
+        self._pieces: list[bytes] = []
+        self._held_bytes = 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        *lines, rest = data.split(b"\n")
+        if lines:
+            lines[0] = b"".join([*self._pieces, lines[0]])
+            self._pieces, self._held_bytes = [], 0
+        self._pieces.append(rest)
+        self._held_bytes += len(rest)
+        if self._held_bytes > self._max_bytes or any(len(line) > self._max_bytes for line in lines):
+            raise LineTooLong
+        return [line for line in lines if line.strip()]
+
+
+def parse_message(line: bytes) -> Message | None:
+    """Read one line; `None` when it is no message of the protocol."""
+    try:
+        raw = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(raw, dict):
+        return None
+    # Codex counts its own request ids from 0 like anyone: only `method` tells the two apart.
+    if isinstance(raw.get("method"), str):
+        return _parse_call(raw, raw["method"])
+    return _parse_response(raw)
+
+
+def _parse_call(raw: dict[str, Any], method: str) -> Message | None:
+    params = raw.get("params") or {}
+    if not isinstance(params, dict):
+        return None
+    return ServerRequest(raw["id"], method, params) if "id" in raw else Notification(method, params)
+
+
+def _parse_response(raw: dict[str, Any]) -> Message | None:
+    match raw:
+        case {"id": int(id_), "error": {"code": int(code), "message": str(message)}}:
+            return ErrorResponse(id_, code, message)
+        case {"id": int(id_), "result": result}:
+            return Response(id_, result if isinstance(result, dict) else {})
+        case _:
+            return None
+
+
+def encode_request(id_: int, method: str, params: dict[str, Any]) -> bytes:
+    return _encode({"id": id_, "method": method, "params": params})
+
+
+def encode_notification(method: str) -> bytes:
+    return _encode({"method": method})
+
+
+def encode_result(id_: int | str, result: dict[str, Any]) -> bytes:
+    return _encode({"id": id_, "result": result})
+
+
+def encode_error(id_: int | str, message: str) -> bytes:
+    return _encode({"id": id_, "error": {"code": -32601, "message": message}})
+
+
+def _encode(payload: dict[str, Any]) -> bytes:
+    return orjson.dumps(payload) + b"\n"

@@ -1,0 +1,221 @@
+"""Codex's notifications as backend events; the only place that knows their spelling."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from app.backend.jsonrpc import Notification
+from app.lib.errors import (
+    BackendRefused,
+    BackendUnavailable,
+    ContextTooLong,
+    InvalidRequest,
+    PolicyViolation,
+    ProxyError,
+    QuotaExceeded,
+    RateLimited,
+    UnknownModel,
+    UpstreamUnauthorized,
+)
+from app.lib.events import (
+    BackendEvent,
+    FinishReason,
+    MessageDone,
+    ModelActive,
+    ReasoningDelta,
+    ReasoningDone,
+    Retrying,
+    TextDelta,
+    TurnEnded,
+    TurnFailed,
+    Usage,
+    UsageReported,
+)
+
+Params = dict[str, Any]
+
+LOGIN_ADVICE = (
+    "The gateway's own Codex login is missing or no longer valid (this is not about your API key). "
+    "On the gateway's machine run `make login`."
+)
+INCOMPLETE = {
+    "Incomplete response returned, reason: max_output_tokens": FinishReason.LENGTH,
+    "Incomplete response returned, reason: content_filter": FinishReason.CONTENT_FILTER,
+}
+
+
+class NotificationReader:
+    """Reads the notifications of one request's threads; what belongs to other threads is dropped."""
+
+    def __init__(self) -> None:
+        self._choices: dict[str, int] = {}
+        self._resets_at_s: float | None = None
+
+    def add_thread(self, thread_id: str, choice: int) -> None:
+        self._choices[thread_id] = choice
+
+    def read(self, notification: Notification) -> list[BackendEvent]:
+        if notification.method == "account/rateLimits/updated":
+            self._note_limits(notification.params)
+            return []
+        choice = self._choices.get(notification.params.get("threadId", ""))
+        read = READERS.get(notification.method)
+        if choice is None or read is None:
+            return []
+        if notification.method == "turn/completed":
+            return [read_turn_completed(choice, notification.params, self._resets_at_s)]
+        event = read(choice, notification.params)
+        return [event] if event else []
+
+    def _note_limits(self, params: Params) -> None:
+        """The only place where codex tells when a used-up allowance comes back."""
+        match params:
+            case {"rateLimits": {"primary": {"resetsAt": int() | float() as at}}}:
+                self._resets_at_s = float(at)
+
+
+def read_item_started(choice: int, params: Params) -> BackendEvent | None:
+    # The user's own message is echoed as an item too; it says nothing about the model.
+    return None if params.get("item", {}).get("type") == "userMessage" else ModelActive(choice)
+
+
+def read_text_delta(choice: int, params: Params) -> BackendEvent:
+    return TextDelta(choice, params["itemId"], params["delta"])
+
+
+def read_summary_delta(choice: int, params: Params) -> BackendEvent:
+    return ReasoningDelta(choice, params["itemId"], params.get("summaryIndex", 0), params["delta"])
+
+
+def read_raw_item(choice: int, params: Params) -> BackendEvent | None:
+    match params.get("item"):
+        case {"type": "message", "role": "assistant", "id": str(id_), "content": list(parts)} if not _is_echo(
+            params
+        ):
+            return MessageDone(choice, id_, "".join(part.get("text", "") for part in parts))
+        case {"type": "reasoning", "id": str(id_), "summary": list(parts)} if not _is_echo(params):
+            return ReasoningDone(choice, id_, tuple(part.get("text", "") for part in parts))
+        case _:
+            return None
+
+
+def _is_echo(params: Params) -> bool:
+    """Injected history comes back under this turn id."""
+    return str(params.get("turnId", "")).startswith("auto-compact")
+
+
+def read_usage(choice: int, params: Params) -> BackendEvent:
+    usage = params.get("usage") or {}
+    return UsageReported(
+        choice,
+        Usage(
+            usage.get("inputTokens", 0),
+            usage.get("cachedInputTokens", 0),
+            usage.get("outputTokens", 0),
+            usage.get("reasoningOutputTokens", 0),
+        ),
+    )
+
+
+def read_error(choice: int, params: Params) -> BackendEvent | None:
+    # A final error is told again, with its turn, by `turn/completed`.
+    if not params.get("willRetry"):
+        return None
+    return Retrying(choice, params.get("error", {}).get("message", ""))
+
+
+def read_turn_completed(choice: int, params: Params, resets_at_s: float | None = None) -> BackendEvent:
+    turn = params.get("turn", {})
+    if turn.get("status") == "completed":
+        return TurnEnded(choice, FinishReason.STOP)
+    if turn.get("status") == "interrupted":
+        return TurnFailed(BackendUnavailable("The turn was interrupted."))
+    error = turn.get("error") or {}
+    message = error.get("message") or "Codex failed without saying why."
+    if message in INCOMPLETE:
+        return TurnEnded(choice, INCOMPLETE[message])
+    return TurnFailed(build_error(message, error.get("codexErrorInfo"), resets_at_s))
+
+
+READERS: dict[str, Callable[[int, Params], BackendEvent | None]] = {
+    "item/started": read_item_started,
+    "item/agentMessage/delta": read_text_delta,
+    "item/reasoning/summaryTextDelta": read_summary_delta,
+    "rawResponseItem/completed": read_raw_item,
+    "rawResponse/completed": read_usage,
+    "error": read_error,
+    "turn/completed": read_turn_completed,
+}
+
+ERRORS_BY_INFO: dict[str, type[ProxyError]] = {
+    "usageLimitExceeded": QuotaExceeded,
+    "rateLimitExceeded": RateLimited,
+    "contextWindowExceeded": ContextTooLong,
+    "modelNotFound": UnknownModel,
+    "unauthorized": UpstreamUnauthorized,
+    "badRequest": InvalidRequest,
+    "serverOverloaded": BackendUnavailable,
+    "internalServerError": BackendUnavailable,
+    "cyberPolicy": PolicyViolation,
+    "misalignmentPolicyViolation": PolicyViolation,
+}
+ERRORS_BY_STATUS: dict[int, type[ProxyError]] = {
+    400: InvalidRequest,
+    401: UpstreamUnauthorized,
+    403: UpstreamUnauthorized,
+    404: UnknownModel,
+    413: ContextTooLong,
+    429: RateLimited,
+}
+
+
+def build_error(message: str, info: Any, resets_at_s: float | None = None) -> ProxyError:
+    """The error a client gets for codex's `codexErrorInfo`, a name or `{name: {httpStatusCode}}`."""
+    kind = _find_kind(info)
+    if kind is UpstreamUnauthorized:
+        return UpstreamUnauthorized(LOGIN_ADVICE)
+    if kind is None:
+        return _build_unnamed(message)
+    retry_at_s = resets_at_s if kind is QuotaExceeded else None
+    return kind(strip_url(message), retry_at_s=retry_at_s)
+
+
+def _find_kind(info: Any) -> type[ProxyError] | None:
+    match info:
+        case str(name):
+            return ERRORS_BY_INFO.get(name)
+        case dict() if len(info) == 1:
+            [(_, details)] = info.items()
+            status = details.get("httpStatusCode") if isinstance(details, dict) else None
+            return ERRORS_BY_STATUS.get(status or 0, BackendUnavailable)
+        case _:
+            return None
+
+
+def _build_unnamed(message: str) -> ProxyError:
+    """`other`: an upstream 400 carries its body as the message; the rest is a broken stream or unknown."""
+    match _parse_object(message):
+        case {"error": {"message": str(text)} as error}:
+            kind = ContextTooLong if error.get("code") == "context_length_exceeded" else InvalidRequest
+            return kind(text, param=error.get("param"), code=error.get("code"))
+        case _ if message.startswith("stream "):
+            return BackendUnavailable(strip_url(message))
+        case _:
+            return BackendRefused(strip_url(message))
+
+
+def _parse_object(text: str) -> dict[str, Any] | None:
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def strip_url(message: str) -> str:
+    """Codex appends the address it called; that is the operator's business."""
+    return re.sub(r",? ?url: \S+", "", message)

@@ -1,0 +1,128 @@
+"""A codex process's stdio: lines out, bytes in; no wait without a deadline, none that stops the worker."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+
+from app.backend.jsonrpc import LineReader, LineTooLong
+from app.lib.errors import BackendTimeout, BackendUnavailable, ClientGone
+from app.pipeline import Client
+
+READ_BYTES = 256 * 1024
+
+
+class NoClient:
+    """Stands for the client where nobody waits: warming up, tidying."""
+
+    def fileno(self) -> int:
+        return -1
+
+    def has_left(self) -> bool:
+        return False
+
+
+class Pipe:
+    """Both ends are non-blocking, so that a plain interpreter and a gevent worker behave alike."""
+
+    def __init__(self, max_line_bytes: int) -> None:
+        #: What the child gets as its stdin and stdout; ours no longer once it has them.
+        self.child_stdin_fd, self._write_fd = os.pipe()
+        self._read_fd, self.child_stdout_fd = os.pipe()
+        os.set_blocking(self._write_fd, False)
+        os.set_blocking(self._read_fd, False)
+        self._reader = LineReader(max_line_bytes)
+        # Lines that came in while we were writing.
+        self._early: list[bytes] = []
+        self._client: Client = NoClient()
+        self._poll = select.poll()
+        self._poll.register(self._read_fd, select.POLLIN)
+        # While we write nobody watches the client: half a line would spoil the pipe for the next request.
+        self._write_poll = select.poll()
+        self._write_poll.register(self._read_fd, select.POLLIN)
+        self._write_poll.register(self._write_fd, select.POLLOUT)
+
+    def close_child_ends(self) -> None:
+        os.close(self.child_stdin_fd)
+        os.close(self.child_stdout_fd)
+
+    def close(self) -> None:
+        os.close(self._write_fd)
+        os.close(self._read_fd)
+
+    def watch(self, client: Client) -> None:
+        """From now on every wait also notices that this client left."""
+        if self._client.fileno() >= 0:
+            self._poll.unregister(self._client.fileno())
+        self._client = client
+        if client.fileno() >= 0:
+            self._poll.register(client.fileno(), select.POLLIN)
+
+    def receive(self, timeout_s: float) -> list[bytes]:
+        """The lines that are there, or the first to come in time, or none."""
+        if self._early:
+            lines, self._early = self._early, []
+            return lines
+        return self._read() if self._wait(timeout_s) else []
+
+    def send(self, data: bytes, timeout_s: float) -> None:
+        """Write all of it; reads meanwhile, since codex may be stuck writing to us."""
+        left = memoryview(data)
+        deadline_s = time.monotonic() + timeout_s
+        while left:
+            left = left[self._write(left) :]
+            if left:
+                self._wait_writable(deadline_s)
+
+    def _write(self, data: memoryview) -> int:
+        try:
+            return os.write(self._write_fd, data)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise BackendUnavailable("Codex stopped taking requests.") from error
+
+    def _wait_writable(self, deadline_s: float) -> None:
+        remaining_s = deadline_s - time.monotonic()
+        if remaining_s <= 0:
+            raise BackendTimeout("Codex did not take the request in time.")
+        if self._read_fd in poll_fds(self._write_poll, remaining_s):
+            self._early += self._read()
+
+    def _wait(self, timeout_s: float) -> bool:
+        """Wait for anything to happen; true if codex wrote."""
+        ready = poll_fds(self._poll, timeout_s)
+        if self._client.fileno() in ready:
+            self._look_at_client()
+        return self._read_fd in ready
+
+    def _look_at_client(self) -> None:
+        fd = self._client.fileno()
+        check_client(self._client)
+        if self._client.fileno() < 0:  # it sent more data: nothing more to learn from its socket
+            self._poll.unregister(fd)
+
+    def _read(self) -> list[bytes]:
+        try:
+            data = os.read(self._read_fd, READ_BYTES)
+        except BlockingIOError:
+            return []
+        except OSError as error:
+            raise BackendUnavailable("The pipe to codex broke.") from error
+        if not data:
+            raise BackendUnavailable("The codex process ended.")
+        try:
+            return self._reader.feed(data)
+        except LineTooLong as error:
+            raise BackendUnavailable("Codex sent a line longer than PROXY_MAX_LINE_MB.") from error
+
+
+def poll_fds(poll: select.poll, timeout_s: float) -> set[int]:
+    """The fds where something happened; an error or a hang-up counts, the read that follows names it."""
+    return {fd for fd, _ in poll.poll(max(timeout_s, 0) * 1000)}
+
+
+def check_client(client: Client) -> None:
+    if client.has_left():
+        raise ClientGone("The client closed the connection.")

@@ -1,0 +1,181 @@
+"""The codex processes of one worker: kept warm, handed to one owner each, taken back or ended."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Generator
+from typing import TypeVar
+
+from app.backend.home import CodexHome
+from app.backend.pipe import NoClient, check_client
+from app.backend.process import CodexProcess
+from app.lib.errors import GatewayBusy, GatewayStopping, ProxyError
+from app.pipeline import Client
+from app.settings import Settings
+
+log = logging.getLogger(__name__)
+
+KEEPER_PERIOD_S = 1.0
+SPARE_LIFETIME_S = 60.0
+MAX_BACK_OFF_S = 30.0
+CLOSE_TIMEOUT_S = 5.0
+
+
+class Pool:
+    """At any time a process is starting, idle here, owned by one request, or ending; each takes a slot."""
+
+    def __init__(self, home: CodexHome, settings: Settings) -> None:
+        self._home = home
+        self._settings = settings
+        self._changed = threading.Condition()
+        self._slots_taken = 0
+        #: Idle processes with the time since when; the last one in is the first one out.
+        self._idle: list[tuple[float, CodexProcess]] = []
+        self._owned: set[CodexProcess] = set()
+        self._wake_keeper = threading.Event()
+        self._closed = False
+        self.has_greeted = False
+
+    def start(self) -> None:
+        """Begin to keep processes warm; in the worker, after fork."""
+        threading.Thread(target=self._keep, name="codex-pool", daemon=True).start()
+
+    def lease(self, client: Client) -> Generator[None, None, CodexProcess]:
+        """A process for one owner: an idle one, else a new one; yields while it waits."""
+        deadline_s = time.monotonic() + self._settings.queue_timeout_s
+        while True:
+            process = self._take_idle()
+            if process is None and self._take_slot():
+                process = yield from self._start_process(client)
+            if process:
+                process.watch(client)
+                return process
+            if time.monotonic() >= deadline_s:
+                raise GatewayBusy("Every codex process is busy; try again shortly.")
+            with self._changed:
+                self._changed.wait(self._settings.tick_s)
+            check_client(client)
+            yield
+
+    def give_back(self, process: CodexProcess) -> None:
+        """Make a process that is between turns available again."""
+        process.rest()
+        if process.turns >= self._settings.process_max_turns or not self._is_usable(process):
+            self.discard(process)
+            return
+        with self._changed:
+            self._owned.discard(process)
+            self._idle.append((time.monotonic(), process))
+            self._changed.notify()
+
+    def discard(self, process: CodexProcess) -> None:
+        """End a process, without making its owner wait for that."""
+        threading.Thread(target=self._end, args=(process,), name="codex-end", daemon=True).start()
+
+    def close(self) -> None:
+        """End every process, and wait until they are gone."""
+        self._closed = True
+        self._wake_keeper.set()
+        with self._changed:
+            idle, self._idle = self._idle, []
+            for process in [*self._owned, *(process for _, process in idle)]:
+                self.discard(process)
+            self._changed.wait_for(lambda: self._slots_taken == 0, CLOSE_TIMEOUT_S)
+
+    def _take_idle(self) -> CodexProcess | None:
+        with self._changed:
+            while self._idle:
+                _, process = self._idle.pop()
+                self._owned.add(process)
+                if self._is_usable(process):
+                    return process
+                self.discard(process)
+        return None
+
+    def _take_slot(self) -> bool:
+        if self._closed:
+            raise GatewayStopping("The gateway is shutting down.")
+        with self._changed:
+            if self._slots_taken >= self._settings.max_processes:
+                return False
+            self._slots_taken += 1
+            return True
+
+    def _free_slot(self) -> None:
+        with self._changed:
+            self._slots_taken -= 1
+            self._changed.notify_all()
+
+    def _start_process(self, client: Client) -> Generator[None, None, CodexProcess]:
+        """Fill a slot that was taken."""
+        try:
+            process = CodexProcess(self._home, self._settings)
+        except ProxyError:
+            self._free_slot()
+            raise
+        self._owned.add(process)
+        try:
+            process.watch(client)
+            yield from process.greet()
+        except BaseException:
+            self.discard(process)
+            raise
+        self.has_greeted = True
+        return process
+
+    def _is_usable(self, process: CodexProcess) -> bool:
+        """A login or logout since it started makes a process unusable: it may hold the old account."""
+        return not self._closed and process.is_alive() and process.login_stamp == self._home.login_stamp()
+
+    def _end(self, process: CodexProcess) -> None:
+        process.kill()
+        self._owned.discard(process)
+        self._free_slot()
+        self._wake_keeper.set()
+
+    def _keep(self) -> None:
+        back_off_s = 0.0
+        while not self._closed:
+            self._retire_spares()
+            if len(self._idle) < self._settings.warm_processes:
+                back_off_s = 0.0 if self._warm_one() else min(back_off_s * 2 + 1, MAX_BACK_OFF_S)
+            if back_off_s or len(self._idle) >= self._settings.warm_processes:
+                self._wake_keeper.wait(back_off_s or KEEPER_PERIOD_S)
+                self._wake_keeper.clear()
+
+    def _warm_one(self) -> bool:
+        """Start one process ahead of need; false when that failed."""
+        try:
+            if self._take_slot():
+                waiting = self._start_process(NoClient())
+                self.give_back(run_through(waiting))
+        except ProxyError as error:
+            log.warning("a codex process did not start: %s", error)
+            return self._closed
+        return True
+
+    def _retire_spares(self) -> None:
+        """End the dead, and what a past burst left idle beyond the warm number."""
+        now_s = time.monotonic()
+        with self._changed:
+            spare = len(self._idle) - self._settings.warm_processes
+            old = [entry for entry in self._idle[: max(spare, 0)] if now_s - entry[0] > SPARE_LIFETIME_S]
+            dead = [entry for entry in self._idle if not self._is_usable(entry[1])]
+            for entry in {*old, *dead}:
+                self._idle.remove(entry)
+                self.discard(entry[1])
+
+
+T = TypeVar("T")
+
+
+def run_through(waiting: Generator[None, None, T]) -> T:
+    """Wait for a generator's result where nothing else is to be done meanwhile."""
+    while True:
+        try:
+            next(waiting)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
