@@ -1,0 +1,32 @@
+"""The gateway as a Flask application; the only place that wires its parts."""
+
+from __future__ import annotations
+
+import flask
+
+from app.backend.codex import CodexBackend
+from app.handlers import access, auth, chat, cors, health, http, logs, models
+from app.pipeline import Backend
+from app.settings import Settings
+
+
+def create_app(settings: Settings, backend: Backend | None = None) -> flask.Flask:
+    """Build the application; the backend's processes start with `backend.start`, not here."""
+    logs.configure(settings.log_level)
+    app = flask.Flask(__name__, static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = settings.max_body_bytes
+    served = app.extensions["backend"] = backend or CodexBackend(settings)
+    sharing = cors.Cors(settings.allowed_origins)
+
+    app.before_request(access.begin)
+    http.register(app)
+    app.before_request(sharing.answer_preflight)
+    app.before_request(auth.build_check(settings.api_keys))
+    # After-request functions run last to first: the log line is written about the finished reply.
+    app.after_request(access.finish)
+    app.after_request(sharing.add_headers)
+
+    app.register_blueprint(chat.build_blueprint(served, settings))
+    app.register_blueprint(models.build_blueprint(served))
+    app.register_blueprint(health.build_blueprint(served))
+    return app

@@ -1,0 +1,59 @@
+"""POST /v1/chat/completions."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator
+
+import flask
+
+from app.handlers.access import Access
+from app.handlers.client import ClientSocket
+from app.handlers.http import json_response, read_json
+from app.handlers.stream import stream_response
+from app.lib.deadlines import Deadlines
+from app.lib.dialects.chat import ChatIdentity, ChatStream, build_completion
+from app.lib.events import TurnEvent
+from app.lib.prompt import build_prompt
+from app.lib.request import TurnRequest
+from app.lib.result import collect
+from app.lib.turn import TurnCore
+from app.pipeline import Backend, run_turn
+from app.schemas.chat import ChatRequest, ChatSchema
+from app.schemas.loading import load_body
+from app.settings import Settings
+
+
+def build_blueprint(backend: Backend, settings: Settings) -> flask.Blueprint:
+    blueprint = flask.Blueprint("chat", __name__)
+    schema = ChatSchema(settings.max_choices)
+    deadlines = Deadlines(settings.first_event_timeout_s, settings.idle_timeout_s, settings.total_timeout_s)
+
+    def run(request: TurnRequest) -> Iterator[list[TurnEvent]]:
+        """Start a turn that ends with this reply, whatever becomes of it."""
+        turn = backend.open_turn(build_prompt(request), ClientSocket(flask.request.environ))
+        access: Access = flask.g.access
+        access.on_close(turn.close)
+        return access.observe(run_turn(turn, TurnCore(request.choices, deadlines)))
+
+    @blueprint.post("/v1/chat/completions")
+    def create() -> flask.Response:
+        request: ChatRequest = load_body(schema, read_json())
+        flask.g.access.note(model=request.turn.model, stream=request.stream)
+        identity = ChatIdentity(f"chatcmpl-{secrets.token_hex(12)}", int(time.time()), request.turn.model)
+        batches = run(request.turn)
+        response = answer(request, identity, batches)
+        if request.ignored:
+            response.headers["x-proxy-ignored-params"] = ", ".join(request.ignored)
+        return response
+
+    def answer(
+        request: ChatRequest, identity: ChatIdentity, batches: Iterator[list[TurnEvent]]
+    ) -> flask.Response:
+        choices = request.turn.choices
+        if request.stream:
+            return stream_response(batches, ChatStream(identity, choices, request.include_usage), settings)
+        return json_response(build_completion(identity, collect(batches, choices)))
+
+    return blueprint

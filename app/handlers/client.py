@@ -1,0 +1,29 @@
+"""The client's socket, watched for its departure."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+
+class ClientSocket:
+    """Satisfies the pipeline's `Client`; without a real socket nobody is watched."""
+
+    def __init__(self, environ: dict[str, Any]) -> None:
+        self._socket: socket.socket | None = environ.get("gunicorn.socket")
+
+    def fileno(self) -> int:
+        return self._socket.fileno() if self._socket else -1
+
+    def has_left(self) -> bool:
+        if self._socket is None:
+            return False
+        try:
+            peeked = self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        # More data is a pipelined request: the socket stays readable and says nothing any more.
+        self._socket = None if peeked else self._socket
+        return not peeked

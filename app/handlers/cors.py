@@ -1,0 +1,48 @@
+"""CORS: which pages may read our answers."""
+
+from __future__ import annotations
+
+import re
+
+import flask
+
+EXPOSED = (
+    "x-request-id, x-proxy-ignored-params, x-proxy-output-mode, x-proxy-continuation, "
+    "x-should-retry, retry-after"
+)
+
+
+class Cors:
+    def __init__(self, origins: tuple[str, ...]) -> None:
+        self._allowed = re.compile("|".join(to_pattern(origin) for origin in origins) or r"(?!)")
+
+    def answer_preflight(self) -> flask.Response | None:
+        """A browser asks before it sends a key, so this comes before the key is checked."""
+        return flask.Response(status=204) if flask.request.method == "OPTIONS" else None
+
+    def add_headers(self, response: flask.Response) -> flask.Response:
+        response.headers.add("vary", "Origin")
+        origin = flask.request.headers.get("origin", "")
+        if self._allowed.fullmatch(origin):
+            response.headers["access-control-allow-origin"] = origin
+            response.headers["access-control-expose-headers"] = EXPOSED
+            if flask.request.method == "OPTIONS":
+                self._allow_request(response)
+        return response
+
+    @staticmethod
+    def _allow_request(response: flask.Response) -> None:
+        asked = flask.request.headers
+        response.headers["access-control-allow-methods"] = "GET, POST, DELETE, OPTIONS"
+        response.headers["access-control-max-age"] = "600"
+        if "access-control-request-headers" in asked:
+            response.headers["access-control-allow-headers"] = asked["access-control-request-headers"]
+        if asked.get("access-control-request-private-network") == "true":
+            response.headers["access-control-allow-private-network"] = "true"
+
+
+def to_pattern(origin: str) -> str:
+    """`http://localhost:*` allows any port."""
+    if origin == "*":
+        return ".+"
+    return re.escape(origin.removesuffix(":*")) + (r"(:\d+)?" if origin.endswith(":*") else "")

@@ -1,0 +1,98 @@
+"""What every reply shares: request ids, JSON bodies in and out, errors in one envelope."""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import time
+from typing import Any
+
+import flask
+import orjson
+from werkzeug.exceptions import HTTPException
+
+from app.lib.errors import (
+    BodyTooLarge,
+    InternalError,
+    InvalidRequest,
+    MethodNotAllowed,
+    NotFound,
+    NotJson,
+    ProxyError,
+)
+
+log = logging.getLogger(__name__)
+
+REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+
+
+def register(app: flask.Flask) -> None:
+    app.before_request(give_request_id)
+    app.after_request(add_request_id)
+    app.register_error_handler(ProxyError, render_error)
+    app.register_error_handler(HTTPException, render_http_exception)
+    app.register_error_handler(Exception, render_bug)
+
+
+def give_request_id() -> None:
+    asked = flask.request.headers.get("x-request-id", "")
+    flask.g.request_id = asked if REQUEST_ID.fullmatch(asked) else f"req_{secrets.token_hex(12)}"
+
+
+def add_request_id(response: flask.Response) -> flask.Response:
+    response.headers["x-request-id"] = flask.g.request_id
+    return response
+
+
+def read_json() -> Any:
+    """The request's body; what is no JSON is refused before anything else looks at it."""
+    if flask.request.mimetype != "application/json":
+        raise NotJson("Send the body as `Content-Type: application/json`.")
+    data = flask.request.get_data(cache=False)
+    if not data:
+        raise InvalidRequest("The request has no body.")
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise InvalidRequest(f"The body is not valid JSON: {error}") from error
+
+
+def json_response(payload: Any, status: int = 200) -> flask.Response:
+    return flask.Response(orjson.dumps(payload), status, mimetype="application/json")
+
+
+def render_error(error: ProxyError) -> flask.Response:
+    flask.g.error_code = error.code
+    response = json_response(error.to_dict(), error.status)
+    retry_after_s = find_retry_after(error, time.time())
+    if retry_after_s is not None:
+        response.headers["retry-after"] = str(retry_after_s)
+    if not error.may_retry:
+        response.headers["x-should-retry"] = "false"
+    return response
+
+
+def find_retry_after(error: ProxyError, now_s: float) -> int | None:
+    if error.retry_at_s is not None:
+        return max(1, round(error.retry_at_s - now_s))
+    return error.retry_after_s
+
+
+def render_http_exception(error: HTTPException) -> flask.Response:
+    request = flask.request
+    known = {
+        404: NotFound(f"No such route: {request.method} {request.path}"),
+        405: MethodNotAllowed(f"{request.method} is not allowed on {request.path}"),
+        413: BodyTooLarge("The body is larger than PROXY_MAX_BODY_MB."),
+    }
+    answer = known.get(error.code or 500) or InvalidRequest(error.description or error.name)
+    response = render_error(answer)
+    if error.code == 405 and getattr(error, "valid_methods", None):
+        response.headers["allow"] = ", ".join(error.valid_methods)  # type: ignore[attr-defined]
+    return response
+
+
+def render_bug(error: Exception) -> flask.Response:
+    log.error("unhandled error", exc_info=error, extra={"request_id": flask.g.get("request_id")})
+    return render_error(InternalError("The gateway failed; its log has the details."))

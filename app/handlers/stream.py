@@ -1,0 +1,81 @@
+"""Server-sent events to a client: the 200 held for the model's first sign, keepalives, one way to leave."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+import flask
+
+from app.lib.errors import ClientGone, InternalError
+from app.lib.events import Failed, TurnEvent
+from app.lib.sse import KEEPALIVE
+from app.settings import Settings
+
+log = logging.getLogger(__name__)
+
+SSE_HEADERS = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache, no-transform",
+    "connection": "keep-alive",
+    "x-accel-buffering": "no",
+}
+
+
+class Encoder(Protocol):
+    """A dialect's stream."""
+
+    def open(self) -> bytes:
+        """What goes out with the headers."""
+
+    def feed(self, events: Iterable[TurnEvent]) -> bytes:
+        """The frames of these events."""
+
+
+def stream_response(
+    batches: Iterator[list[TurnEvent]], encoder: Encoder, settings: Settings
+) -> flask.Response:
+    """Answer with a stream; raises what goes wrong before the model's first sign."""
+    held = hold(batches, settings.commit_after_s - settings.tick_s)
+    return flask.Response(paced(held, batches, encoder, settings.keepalive_s), headers=SSE_HEADERS)
+
+
+def hold(batches: Iterator[list[TurnEvent]], commit_s: float) -> list[TurnEvent]:
+    """Wait until the model shows itself or `commit_s` passed: errors up to then keep their status."""
+    deadline_s = time.monotonic() + commit_s
+    for batch in batches:
+        for event in batch:
+            if isinstance(event, Failed):
+                raise event.error
+        if batch or time.monotonic() >= deadline_s:
+            return batch
+    return []
+
+
+def paced(
+    held: list[TurnEvent], batches: Iterator[list[TurnEvent]], encoder: Encoder, keepalive_s: float
+) -> Iterator[bytes]:
+    """One write a batch; silence is counted from the last byte the client got."""
+    yield encoder.open() + encoder.feed(held)
+    written_s = time.monotonic()
+    for batch in guarded(batches):
+        chunk = encoder.feed(batch)
+        now_s = time.monotonic()
+        if not chunk and now_s - written_s >= keepalive_s:
+            chunk = KEEPALIVE
+        if chunk:
+            written_s = now_s
+            yield chunk
+
+
+def guarded(batches: Iterator[list[TurnEvent]]) -> Iterator[list[TurnEvent]]:
+    """After the first byte nothing may be raised: a fault of ours ends the stream like any other failure."""
+    try:
+        yield from batches
+    except ClientGone:
+        return
+    except Exception:
+        log.exception("a stream broke")
+        yield [Failed(InternalError("The gateway failed; its log has the details."))]

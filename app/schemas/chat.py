@@ -1,0 +1,165 @@
+"""The body of a chat completion, read into a request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import marshmallow as ma
+from marshmallow import fields, validate
+
+from app.lib.models import EFFORTS
+from app.lib.request import ImagePart, Message, Part, Role, TextPart, TurnRequest
+
+# Accepted, since clients send them unasked, and named in `x-proxy-ignored-params`.
+IGNORED = (
+    "audio",
+    "frequency_penalty",
+    "function_call",
+    "functions",
+    "logit_bias",
+    "max_completion_tokens",
+    "max_tokens",
+    "metadata",
+    "modalities",
+    "parallel_tool_calls",
+    "prediction",
+    "presence_penalty",
+    "prompt_cache_key",
+    "response_format",
+    "safety_identifier",
+    "seed",
+    "service_tier",
+    "stop",
+    "store",
+    "temperature",
+    "tool_choice",
+    "tools",
+    "top_logprobs",
+    "top_p",
+    "user",
+    "verbosity",
+)
+ROLES = {
+    "system": Role.DEVELOPER,
+    "developer": Role.DEVELOPER,
+    "user": Role.USER,
+    "assistant": Role.ASSISTANT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    turn: TurnRequest
+    stream: bool
+    include_usage: bool
+    ignored: tuple[str, ...]
+
+
+class Messages(fields.Field[tuple[Message, ...]]):
+    """The conversation; walked by hand, since a nested schema per message costs ten times as much."""
+
+    def _deserialize(
+        self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **kwargs: Any
+    ) -> tuple[Message, ...]:
+        if not isinstance(value, list) or not value:
+            raise ma.ValidationError("Must be a non-empty list of messages.")
+        return tuple(read_message(raw, index) for index, raw in enumerate(value))
+
+
+def read_message(raw: Any, index: int) -> Message:
+    if not isinstance(raw, dict):
+        raise ma.ValidationError({index: ["Must be an object."]})
+    role = ROLES.get(raw["role"]) if isinstance(raw.get("role"), str) else None
+    if role is None:
+        raise ma.ValidationError({index: {"role": [f"Must be one of: {', '.join(ROLES)}."]}})
+    try:
+        return Message(role, read_content(raw.get("content"), role))
+    except ma.ValidationError as error:
+        raise ma.ValidationError({index: {"content": error.messages}}) from error
+
+
+def read_content(content: Any, role: Role) -> tuple[Part, ...]:
+    match content:
+        case str():
+            return (TextPart(content),)
+        case None if role is Role.ASSISTANT:
+            return ()
+        case list() if content:
+            return tuple(read_part(part, index) for index, part in enumerate(content))
+        case _:
+            raise ma.ValidationError("Must be a string or a non-empty list of parts.")
+
+
+def read_part(part: Any, index: int) -> Part:
+    kind = part.get("type") if isinstance(part, dict) else None
+    read = PARTS.get(kind) if isinstance(kind, str) else None
+    if read is None:
+        raise ma.ValidationError({index: {"type": [f"Must be one of: {', '.join(PARTS)}."]}})
+    return read(part, index)
+
+
+def read_text_part(part: dict[str, Any], index: int) -> Part:
+    text = part.get("refusal" if part["type"] == "refusal" else "text")
+    if not isinstance(text, str):
+        raise ma.ValidationError({index: {"text": ["Must be a string."]}})
+    return TextPart(text)
+
+
+def read_image_part(part: dict[str, Any], index: int) -> Part:
+    match part.get("image_url"):
+        case {"url": str(url)} | str(url) if url.startswith("data:image/"):
+            return ImagePart(url)
+        case _:
+            message = "Must be a data URL of an image (data:image/…); the gateway fetches nothing."
+            raise ma.ValidationError({index: {"image_url": [message]}})
+
+
+PARTS: dict[str, Callable[[dict[str, Any], int], Part]] = {
+    "text": read_text_part,
+    "refusal": read_text_part,
+    "image_url": read_image_part,
+}
+
+
+class StreamOptionsSchema(ma.Schema):
+    class Meta:
+        unknown = ma.EXCLUDE
+
+    include_usage = fields.Boolean(load_default=False, allow_none=True)
+
+
+class ChatSchema(ma.Schema):
+    class Meta:
+        unknown = ma.EXCLUDE
+
+    model = fields.String(required=True, validate=validate.Length(1, 256))
+    messages = Messages(required=True)
+    stream = fields.Boolean(load_default=False, allow_none=True)
+    stream_options = fields.Nested(StreamOptionsSchema, load_default=dict, allow_none=True)
+    n = fields.Integer(load_default=1, allow_none=True, strict=True)
+    reasoning_effort = fields.String(load_default=None, allow_none=True, validate=validate.OneOf(EFFORTS))
+    logprobs = fields.Boolean(
+        load_default=False,
+        allow_none=True,
+        validate=validate.NoneOf([True], error="Codex gives no log probabilities."),
+    )
+
+    def __init__(self, max_choices: int) -> None:
+        super().__init__()
+        self._check_choices = validate.Range(1, max_choices)
+
+    @ma.validates("n")
+    def validate_choices(self, value: int | None, data_key: str) -> None:
+        self._check_choices(1 if value is None else value)
+
+    @ma.post_load(pass_original=True)
+    def build(self, data: dict[str, Any], original: dict[str, Any], **kwargs: Any) -> ChatRequest:
+        turn = TurnRequest(data["model"], data["messages"], data["reasoning_effort"], data["n"] or 1)
+        return ChatRequest(
+            turn=turn,
+            stream=bool(data["stream"]),
+            include_usage=bool((data["stream_options"] or {}).get("include_usage")),
+            ignored=tuple(name for name in IGNORED if original.get(name) is not None),
+        )
