@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -42,34 +43,61 @@ LOGIN_ADVICE = (
     "The gateway's own Codex login is missing or no longer valid (this is not about your API key). "
     "On the gateway's machine run `make login`."
 )
+# Part of a longer message, at times: "stream disconnected before completion: Incomplete response …".
 INCOMPLETE = {
     "Incomplete response returned, reason: max_output_tokens": FinishReason.LENGTH,
     "Incomplete response returned, reason: content_filter": FinishReason.CONTENT_FILTER,
 }
 
 
+@dataclass(slots=True)
+class _Thread:
+    """One choice's thread, and its tokens: as told response by response, and as a whole."""
+
+    choice: int
+    reported: Usage = field(default_factory=Usage)
+    total: Usage = field(default_factory=Usage)
+
+
 class NotificationReader:
     """Reads the notifications of one request's threads; what belongs to other threads is dropped."""
 
     def __init__(self) -> None:
-        self._choices: dict[str, int] = {}
+        self._threads: dict[str, _Thread] = {}
         self._resets_at_s: float | None = None
 
     def add_thread(self, thread_id: str, choice: int) -> None:
-        self._choices[thread_id] = choice
+        self._threads[thread_id] = _Thread(choice)
 
     def read(self, notification: Notification) -> list[BackendEvent]:
         if notification.method == "account/rateLimits/updated":
             self._note_limits(notification.params)
             return []
-        choice = self._choices.get(notification.params.get("threadId", ""))
-        read = READERS.get(notification.method)
-        if choice is None or read is None:
+        thread = self._threads.get(notification.params.get("threadId", ""))
+        if thread is None:
             return []
-        if notification.method == "turn/completed":
-            return [read_turn_completed(choice, notification.params, self._resets_at_s)]
-        event = read(choice, notification.params)
+        match notification.method:
+            case "thread/tokenUsage/updated":
+                thread.total = build_usage(notification.params.get("tokenUsage", {}).get("total"))
+                return []
+            case "turn/completed":
+                return self._end_turn(thread, notification.params)
+            case method:
+                return self._read_event(thread, method, notification.params)
+
+    def _read_event(self, thread: _Thread, method: str, params: Params) -> list[BackendEvent]:
+        read = READERS.get(method)
+        event = read(thread.choice, params) if read else None
+        if isinstance(event, UsageReported):
+            thread.reported += event.usage
         return [event] if event else []
+
+    def _end_turn(self, thread: _Thread, params: Params) -> list[BackendEvent]:
+        end = read_turn_completed(thread.choice, params, self._resets_at_s)
+        if isinstance(end, TurnEnded) and end.reason is not FinishReason.STOP:
+            # A response that was cut short is counted in the thread's total only.
+            return [UsageReported(thread.choice, thread.total - thread.reported), end]
+        return [end]
 
     def _note_limits(self, params: Params) -> None:
         """The only place where codex tells when a used-up allowance comes back."""
@@ -109,15 +137,16 @@ def _is_echo(params: Params) -> bool:
 
 
 def read_usage(choice: int, params: Params) -> BackendEvent:
-    usage = params.get("usage") or {}
-    return UsageReported(
-        choice,
-        Usage(
-            usage.get("inputTokens", 0),
-            usage.get("cachedInputTokens", 0),
-            usage.get("outputTokens", 0),
-            usage.get("reasoningOutputTokens", 0),
-        ),
+    return UsageReported(choice, build_usage(params.get("usage")))
+
+
+def build_usage(raw: Params | None) -> Usage:
+    raw = raw or {}
+    return Usage(
+        raw.get("inputTokens", 0),
+        raw.get("cachedInputTokens", 0),
+        raw.get("outputTokens", 0),
+        raw.get("reasoningOutputTokens", 0),
     )
 
 
@@ -136,8 +165,9 @@ def read_turn_completed(choice: int, params: Params, resets_at_s: float | None =
         return TurnFailed(BackendUnavailable("The turn was interrupted."))
     error = turn.get("error") or {}
     message = error.get("message") or "Codex failed without saying why."
-    if message in INCOMPLETE:
-        return TurnEnded(choice, INCOMPLETE[message])
+    for marker, reason in INCOMPLETE.items():
+        if marker in message:
+            return TurnEnded(choice, reason)
     return TurnFailed(build_error(message, error.get("codexErrorInfo"), resets_at_s))
 
 
@@ -148,7 +178,6 @@ READERS: dict[str, Callable[[int, Params], BackendEvent | None]] = {
     "rawResponseItem/completed": read_raw_item,
     "rawResponse/completed": read_usage,
     "error": read_error,
-    "turn/completed": read_turn_completed,
 }
 
 ERRORS_BY_INFO: dict[str, type[ProxyError]] = {

@@ -99,7 +99,7 @@ class Pipe:
 
     def _look_at_client(self) -> None:
         fd = self._client.fileno()
-        check_client(self._client)
+        look_at(self._client)
         if self._client.fileno() < 0:  # it sent more data: nothing more to learn from its socket
             self._poll.unregister(fd)
 
@@ -124,5 +124,15 @@ def poll_fds(poll: select.poll, timeout_s: float) -> set[int]:
 
 
 def check_client(client: Client) -> None:
+    """Notice a departure where there is no pipe to wait on."""
+    if client.fileno() >= 0:
+        poll = select.poll()
+        poll.register(client.fileno(), select.POLLIN)
+        if poll_fds(poll, 0):
+            look_at(client)
+
+
+def look_at(client: Client) -> None:
+    """Read the sign of a client's readable socket; on a silent one gevent would wait."""
     if client.has_left():
         raise ClientGone("The client closed the connection.")

@@ -34,8 +34,7 @@ class Pool:
         #: Idle processes with the time since when; the last one in is the first one out.
         self._idle: list[tuple[float, CodexProcess]] = []
         self._owned: set[CodexProcess] = set()
-        self._wake_keeper = threading.Event()
-        self._closed = False
+        self._closing = threading.Event()
         self.has_greeted = False
 
     def start(self) -> None:
@@ -76,8 +75,7 @@ class Pool:
 
     def close(self) -> None:
         """End every process, and wait until they are gone."""
-        self._closed = True
-        self._wake_keeper.set()
+        self._closing.set()
         with self._changed:
             idle, self._idle = self._idle, []
             for process in [*self._owned, *(process for _, process in idle)]:
@@ -95,7 +93,7 @@ class Pool:
         return None
 
     def _take_slot(self) -> bool:
-        if self._closed:
+        if self._closing.is_set():
             raise GatewayStopping("The gateway is shutting down.")
         with self._changed:
             if self._slots_taken >= self._settings.max_processes:
@@ -127,33 +125,32 @@ class Pool:
 
     def _is_usable(self, process: CodexProcess) -> bool:
         """A login or logout since it started makes a process unusable: it may hold the old account."""
-        return not self._closed and process.is_alive() and process.login_stamp == self._home.login_stamp()
+        return (
+            not self._closing.is_set()
+            and process.is_alive()
+            and process.login_stamp == self._home.login_stamp()
+        )
 
     def _end(self, process: CodexProcess) -> None:
         process.kill()
         self._owned.discard(process)
         self._free_slot()
-        self._wake_keeper.set()
 
     def _keep(self) -> None:
-        back_off_s = 0.0
-        while not self._closed:
+        pause_s = 0.0
+        while not self._closing.wait(pause_s):
             self._retire_spares()
-            if len(self._idle) < self._settings.warm_processes:
-                back_off_s = 0.0 if self._warm_one() else min(back_off_s * 2 + 1, MAX_BACK_OFF_S)
-            if back_off_s or len(self._idle) >= self._settings.warm_processes:
-                self._wake_keeper.wait(back_off_s or KEEPER_PERIOD_S)
-                self._wake_keeper.clear()
+            try:
+                pause_s = 0.0 if self._start_spare() else KEEPER_PERIOD_S
+            except ProxyError as error:
+                pause_s = min(max(pause_s, KEEPER_PERIOD_S) * 2, MAX_BACK_OFF_S)
+                log.warning("a codex process did not start: %s", error)
 
-    def _warm_one(self) -> bool:
-        """Start one process ahead of need; false when that failed."""
-        try:
-            if self._take_slot():
-                waiting = self._start_process(NoClient())
-                self.give_back(run_through(waiting))
-        except ProxyError as error:
-            log.warning("a codex process did not start: %s", error)
-            return self._closed
+    def _start_spare(self) -> bool:
+        """Start one process ahead of need; false when none is needed, or no slot is free."""
+        if len(self._idle) >= self._settings.warm_processes or not self._take_slot():
+            return False
+        self.give_back(run_through(self._start_process(NoClient())))
         return True
 
     def _retire_spares(self) -> None:

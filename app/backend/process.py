@@ -27,7 +27,6 @@ UNREAD_NOTIFICATIONS = [
     "thread/started",
     "thread/status/changed",
     "thread/settings/updated",
-    "thread/tokenUsage/updated",
     "turn/started",
     "item/completed",
     "item/reasoning/summaryPartAdded",

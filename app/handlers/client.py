@@ -19,9 +19,7 @@ class ClientSocket:
         if self._socket is None:
             return False
         try:
-            peeked = self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return False
+            peeked = self._socket.recv(1, socket.MSG_PEEK)
         except OSError:
             return True
         # More data is a pipelined request: the socket stays readable and says nothing any more.

@@ -1,0 +1,55 @@
+"""Gateways to test against: on the real codex with a scripted model, and on the stand-in."""
+
+import pathlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from tests.support.gateway import Gateway, run_gateway, write_provider, write_stand_in
+from tests.support.scripted_model import ScriptedModel
+
+
+@pytest.fixture(scope="session")
+def model() -> Iterator[ScriptedModel]:
+    with ScriptedModel() as scripted:
+        yield scripted
+
+
+@pytest.fixture(scope="session")
+def gateway(tmp_path_factory: pytest.TempPathFactory, model: ScriptedModel) -> Iterator[Gateway]:
+    """The real codex binary behind the real server."""
+    folder = tmp_path_factory.mktemp("gateway")
+    provider = write_provider(folder, model.base_url)
+    with run_gateway(folder, PROXY_CODEX_CONFIG_FILE=provider, PROXY_DEMO="true") as running:
+        yield running
+
+
+@pytest.fixture
+def stand_in(tmp_path: pathlib.Path) -> Iterator[Callable[..., Gateway]]:
+    """Starts a gateway on a stand-in with faults and settings of the test's choice."""
+    with ExitStack() as stack:
+
+        def start(faults: dict[str, Any] | None = None, ready: bool = True, **environ: str) -> Gateway:
+            binary = write_stand_in(tmp_path, **(faults or {}))
+            defaults = {"CODEX_BIN": binary, "PROXY_WARM_PROCESSES": "1"}
+            return stack.enter_context(run_gateway(tmp_path, ready, **(defaults | environ)))
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def brisk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """One gateway on the stand-in with short deadlines, for every fault that a script can tell."""
+    folder = tmp_path_factory.mktemp("brisk")
+    with run_gateway(
+        folder,
+        CODEX_BIN=write_stand_in(folder),
+        PROXY_WARM_PROCESSES="1",
+        PROXY_MAX_LINE_MB="1",
+        PROXY_RPC_TIMEOUT_MS="700",
+        PROXY_FIRST_EVENT_TIMEOUT_MS="700",
+        PROXY_STREAM_IDLE_TIMEOUT_MS="700",
+    ) as running:
+        yield running

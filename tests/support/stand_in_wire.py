@@ -1,0 +1,58 @@
+"""Small pieces of what the stand-in writes to its pipe, with codex's names."""
+
+import json
+import os
+import time
+from typing import Any
+
+from tests.support.script import Failure
+
+Message = dict[str, Any]
+
+_encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+def encode(message: Any) -> bytes:
+    return _encoder.encode(message).encode(errors="replace")
+
+
+def build_id() -> str:
+    digits = f"{time.time_ns() // 1_000_000:012x}7{os.urandom(10).hex()}"
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def build_error(failure: Failure, details: str | None = None) -> Message:
+    error = {"message": failure.message, "codexErrorInfo": failure.info}
+    return {**error, "additionalDetails": details, "misalignment": None}
+
+
+def build_tokens(usage: Message) -> dict[str, int]:
+    return {
+        "totalTokens": usage["total_tokens"],
+        "inputTokens": usage["input_tokens"],
+        "cachedInputTokens": usage["input_tokens_details"]["cached_tokens"],
+        "cacheWriteInputTokens": 0,
+        "outputTokens": usage["output_tokens"],
+        "reasoningOutputTokens": usage["output_tokens_details"]["reasoning_tokens"],
+    }
+
+
+def build_limits(headers: dict[str, str]) -> Message:
+    """Rate limits as codex reads them from upstream's headers."""
+    names = {"usedPercent": "used-percent", "windowDurationMins": "window-minutes", "resetsAt": "reset-at"}
+    found = {key: headers.get(f"x-codex-primary-{name}") for key, name in names.items()}
+    primary = {key: int(value) for key, value in found.items() if value is not None} or None
+    rest = ("limitName", "secondary", "credits", "planType", "rateLimitReachedType")
+    return {"rateLimits": {"limitId": "codex", "primary": primary, **dict.fromkeys(rest)}}
+
+
+def read_output(answer: Message) -> str | list[Message]:
+    """The tool result in an answer to `item/tool/call`, as an item holds it."""
+    found = answer.get("result", {}).get("contentItems", [])
+    if len(found) == 1 and found[0]["type"] == "inputText":
+        return str(found[0]["text"])
+    return [{"type": "input_text", "text": part.get("text", "")} for part in found]
