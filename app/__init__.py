@@ -27,6 +27,6 @@ def create_app(settings: Settings, backend: Backend | None = None) -> flask.Flas
     app.after_request(sharing.add_headers)
 
     app.register_blueprint(chat.build_blueprint(served, settings))
-    app.register_blueprint(models.build_blueprint(served))
+    app.register_blueprint(models.build_blueprint(served, settings))
     app.register_blueprint(health.build_blueprint(served))
     return app

@@ -179,6 +179,9 @@ class Settings:
     keepalive_s: float = knob(
         "PROXY_SSE_KEEPALIVE_MS", "15000", "Silence after which a stream gets a comment.", parse_seconds
     )
+    write_timeout_s: float = knob(
+        "PROXY_WRITE_TIMEOUT_MS", "60000", "How long a client may leave an answer unread.", parse_seconds
+    )
     graceful_timeout_s: float = knob(
         "PROXY_GRACEFUL_TIMEOUT_MS",
         "30000",

@@ -23,16 +23,15 @@ LAST_FRAMES_S = 5
 
 def when_ready(server):
     host, port = server.LISTENERS[0].getsockname()[:2]
-    base = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    key = "$PROXY_API_KEY" if settings.api_keys else "none-needed"
+    base = f"http://[{host}]:{port}/v1" if ":" in host else f"http://{host}:{port}/v1"
+    key = ' -H "authorization: Bearer $PROXY_API_KEY"' if settings.api_keys else ""
     model = "demo" if settings.demo else "gpt-5.5"
-    print(f"Codex Gateway serves {base}/v1", flush=True)
-    print("API key: " + ("set" if settings.api_keys else "none (open, on loopback only)"), flush=True)
+    body = f'{{"model":"{model}","stream":true,"messages":[{{"role":"user","content":"Hello!"}}]}}'
     print(
-        f"Try:\n  curl -N {base}/v1/chat/completions -H 'content-type: application/json' \\\n"
-        f'    -H "authorization: Bearer {key}" \\\n'
-        f'    -d \'{{"model":"{model}","stream":true,"messages":'
-        '[{"role":"user","content":"Hello!"}]}\'',
+        f"Codex Gateway serves {base}",
+        f"API key: {'set' if settings.api_keys else 'none (open, on loopback only)'}",
+        f"Try:\n  curl -N {base}/chat/completions{key} -H 'content-type: application/json' -d '{body}'",
+        sep="\n",
         flush=True,
     )
 
@@ -48,6 +47,8 @@ def post_worker_init(worker):
 
     signal.signal(signal.SIGTERM, drain)
     signal.siginterrupt(signal.SIGTERM, False)
+    # A terminal's Ctrl-C reaches the whole group; the master's word to stop is enough.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     backend.start()
 
 

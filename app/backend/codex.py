@@ -34,14 +34,18 @@ class CodexBackend:
         return CodexTurn(self._context, prompt, client)
 
     def models(self, client: Client) -> tuple[Model, ...]:
+        if not self._directory.is_fresh():
+            self._refresh_models(client)
+        return self._directory.all()
+
+    def _refresh_models(self, client: Client) -> None:
         process = run_through(self._pool.lease(client))
         try:
-            models = run_through(self._directory.all(process))
+            run_through(self._directory.refresh(process))
         except BaseException:
             self._pool.discard(process)
             raise
         self._pool.give_back(process)
-        return models
 
     def is_ready(self) -> bool:
         return self._pool.has_greeted

@@ -25,18 +25,26 @@ class ModelDirectory:
         #: Where the demo model is served, once it is.
         self.demo_url: str | None = None
 
-    def all(self, process: CodexProcess) -> Generator[None, None, tuple[Model, ...]]:
-        if time.monotonic() >= self._fresh_until_s:
-            answer = yield from process.call("model/list", {})
-            self._listed = tuple(
-                Model(entry["id"], entry["model"], "openai") for entry in answer.get("data", [])
-            )
-            self._fresh_until_s = time.monotonic() + FRESH_S
-        return self._merge()
+    def is_fresh(self) -> bool:
+        return time.monotonic() < self._fresh_until_s
+
+    def refresh(self, process: CodexProcess) -> Generator[None, None, None]:
+        answer = yield from process.call("model/list", {})
+        self._listed = tuple(Model(entry["id"], entry["model"], "openai") for entry in answer.get("data", []))
+        self._fresh_until_s = time.monotonic() + FRESH_S
 
     def find(self, id_: str, process: CodexProcess) -> Generator[None, None, Model]:
-        models = yield from self.all(process)
-        return find_model(models, id_)
+        if not self.is_fresh():
+            yield from self.refresh(process)
+        return find_model(self.all(), id_)
+
+    def all(self) -> tuple[Model, ...]:
+        """Later ones win: what the operator wrote stands over codex's list."""
+        configured = [parse_model(spec, "codex-gateway") for spec in self._settings.extra_models]
+        named = [Model(id_, id_, "codex-gateway") for id_ in self._home.configured_models()]
+        demo = [Model(DEMO_MODEL, DEMO_MODEL, "codex-gateway-demo")] if self.demo_url else []
+        by_id = {model.id: model for model in [*named, *self._listed, *configured, *demo]}
+        return tuple(by_id.values())
 
     def is_demo(self, model: Model) -> bool:
         return self.demo_url is not None and model.target == DEMO_MODEL
@@ -65,11 +73,3 @@ class ModelDirectory:
             "stream_max_retries": 0,
         }
         return {"modelProvider": DEMO_MODEL, "config": {"model_providers": {DEMO_MODEL: provider}}}
-
-    def _merge(self) -> tuple[Model, ...]:
-        """Later ones win: what the operator wrote stands over codex's list."""
-        configured = [parse_model(spec, "codex-gateway") for spec in self._settings.extra_models]
-        named = [Model(id_, id_, "codex-gateway") for id_ in self._home.configured_models()]
-        demo = [Model(DEMO_MODEL, DEMO_MODEL, "codex-gateway-demo")] if self.demo_url else []
-        by_id = {model.id: model for model in [*named, *self._listed, *configured, *demo]}
-        return tuple(by_id.values())

@@ -78,8 +78,10 @@ class Pool:
         self._closing.set()
         with self._changed:
             idle, self._idle = self._idle, []
-            for process in [*self._owned, *(process for _, process in idle)]:
+            for _, process in idle:
                 self.discard(process)
+            for process in self._owned:  # its owner reads the pipe: it sees the end and lets go
+                process.terminate()
             self._changed.wait_for(lambda: self._slots_taken == 0, CLOSE_TIMEOUT_S)
 
     def _take_idle(self) -> CodexProcess | None:
@@ -132,6 +134,8 @@ class Pool:
         )
 
     def _end(self, process: CodexProcess) -> None:
+        if not process.is_alive():
+            log.warning("a codex process ended by itself", extra={"fields": process.describe_end()})
         process.kill()
         self._owned.discard(process)
         self._free_slot()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
+import os
 import shutil
 import signal
 import subprocess
@@ -171,7 +171,7 @@ class CodexProcess:
 
     def _decline(self, request: jsonrpc.ServerRequest) -> None:
         """No approval, login or tool of codex's own is ever granted; an unanswered request hangs the turn."""
-        log.warning("declined %s", request.method, extra={"codex_pid": self.pid})
+        log.warning("declined %s", request.method, extra={"fields": {"codex_pid": self.pid}})
         self._send(jsonrpc.encode_error(request.id, "not available here"))
 
     def rest(self) -> None:
@@ -183,16 +183,21 @@ class CodexProcess:
     def is_alive(self) -> bool:
         return self._popen.poll() is None
 
-    def stderr_tail(self) -> str:
-        with contextlib.suppress(OSError):
-            data = (self.folder / "stderr").read_bytes()[-STDERR_TAIL_BYTES:]
-            return data.decode("utf-8", "replace")
-        return ""
+    def describe_end(self) -> dict[str, Any]:
+        """How it ended and the last it said, for the log."""
+        with open(self.folder / "stderr", "rb") as stderr:
+            stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - STDERR_TAIL_BYTES))
+            tail = stderr.read().decode("utf-8", "replace")
+        return {"codex_pid": self.pid, "exit": self._popen.returncode, "stderr": tail}
+
+    def terminate(self) -> None:
+        """Ask the process to end."""
+        self._popen.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End the process, politely for two seconds, and remove what it kept. Call once."""
+        """End the process, politely for two seconds, and remove what it kept. For its owner, once."""
         self._pipe.close()
-        self._popen.send_signal(signal.SIGTERM)
+        self.terminate()
         try:
             self._popen.wait(TERMINATE_GRACE_S)
         except subprocess.TimeoutExpired:

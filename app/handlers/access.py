@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, assert_never
 
 import flask
 
@@ -33,17 +33,21 @@ class Access:
         for batch in batches:
             if batch:
                 self._fields.setdefault("first_event_ms", self._elapsed_ms())
-                self._note_end(batch[-1])
+            for event in batch:
+                if isinstance(event, Finished | Completed | Failed):
+                    self._note_end(event)
             yield batch
 
-    def _note_end(self, event: TurnEvent) -> None:
+    def _note_end(self, event: Finished | Completed | Failed) -> None:
         match event:
+            case Finished(_, reason):
+                self.note(finish=reason.value)
             case Completed(usage):
                 self.note(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
             case Failed(error):
                 self.note(error=error.code)
-            case Finished(_, reason):
-                self.note(finish=reason.value)
+            case _:
+                assert_never(event)
 
     def close(self) -> None:
         """Release what the request held, then write its line. Safe to call again."""

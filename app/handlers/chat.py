@@ -32,7 +32,8 @@ def build_blueprint(backend: Backend, settings: Settings) -> flask.Blueprint:
 
     def run(request: TurnRequest) -> Iterator[list[TurnEvent]]:
         """Start a turn that ends with this reply, whatever becomes of it."""
-        turn = backend.open_turn(build_prompt(request), ClientSocket(flask.request.environ))
+        client = ClientSocket(flask.request.environ, settings.write_timeout_s)
+        turn = backend.open_turn(build_prompt(request), client)
         access: Access = flask.g.access
         access.on_close(turn.close)
         return access.observe(run_turn(turn, TurnCore(request.choices, deadlines)))

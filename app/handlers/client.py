@@ -9,8 +9,11 @@ from typing import Any
 class ClientSocket:
     """Satisfies the pipeline's `Client`; without a real socket nobody is watched."""
 
-    def __init__(self, environ: dict[str, Any]) -> None:
+    def __init__(self, environ: dict[str, Any], write_timeout_s: float) -> None:
         self._socket: socket.socket | None = environ.get("gunicorn.socket")
+        if self._socket:
+            # A client that stops reading must not hold its codex process for ever.
+            self._socket.settimeout(write_timeout_s)
 
     def fileno(self) -> int:
         return self._socket.fileno() if self._socket else -1

@@ -94,5 +94,5 @@ def render_http_exception(error: HTTPException) -> flask.Response:
 
 
 def render_bug(error: Exception) -> flask.Response:
-    log.error("unhandled error", exc_info=error, extra={"request_id": flask.g.get("request_id")})
+    log.error("unhandled error", exc_info=error, extra={"fields": {"request_id": flask.g.get("request_id")}})
     return render_error(InternalError("The gateway failed; its log has the details."))

@@ -131,6 +131,15 @@ def test_a_client_that_leaves_is_noticed(stand_in: StartGateway, script: Any, st
     assert gateway.codex_pids == pids
 
 
+def test_a_client_that_stops_reading_is_left(stand_in: StartGateway) -> None:
+    gateway = stand_in({"log": "pipe.jsonl"}, PROXY_WRITE_TIMEOUT_MS="500")
+    client = open_stream(gateway, [{"repeat": {"say": ["x" * 1000], "times": 20_000}}, {"hang": True}])
+    pipe_log = gateway.state_dir / "empty" / "pipe.jsonl"
+    wait_until(lambda: "turn/interrupt" in pipe_log.read_text())
+    assert gateway.chat("next").status_code == 200
+    client.close()
+
+
 def test_a_process_that_ignores_the_interrupt_is_killed(stand_in: StartGateway) -> None:
     gateway = stand_in({"ignore": ["turn/interrupt", "SIGTERM"]}, PROXY_INTERRUPT_TIMEOUT_MS="300")
     [stubborn] = gateway.codex_pids
@@ -161,6 +170,17 @@ def test_sigterm_ends_a_long_stream_with_a_last_frame(stand_in: StartGateway) ->
     assert frames[-1] == "data: [DONE]"
     assert gateway.process.wait(10) == 0
     assert not any(is_running(pid) for pid in children)
+
+
+def test_ctrl_c_leaves_no_child_behind(stand_in: StartGateway) -> None:
+    """A terminal sends SIGINT to the whole group."""
+    gateway = stand_in()
+    everyone = gateway.codex_pids | gateway.worker_pids
+    os.killpg(gateway.process.pid, signal.SIGINT)
+    gateway.process.wait(10)
+    wait_until(lambda: not any(is_running(pid) for pid in everyone))
+    assert not list((gateway.state_dir / "processes").iterdir())
+    assert "Traceback" not in gateway.log
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
