@@ -1,0 +1,80 @@
+"""One real codex process, driven without a server."""
+
+import pathlib
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from app.backend.home import CodexHome
+from app.backend.pool import run_through
+from app.backend.process import CodexProcess
+from app.lib.errors import BackendRefused
+from app.settings import Settings
+from tests.support.gateway import is_running, write_provider
+from tests.support.scripted_model import ScriptedModel
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture
+def home(tmp_path: pathlib.Path, model: ScriptedModel) -> CodexHome:
+    provider = write_provider(tmp_path, model.base_url)
+    made = CodexHome(
+        Settings.from_env({"PROXY_STATE_DIR": f"{tmp_path}/s", "PROXY_CODEX_CONFIG_FILE": provider})
+    )
+    made.prepare()
+    return made
+
+
+@contextmanager
+def start_process(home: CodexHome) -> Iterator[CodexProcess]:
+    process = CodexProcess(home, Settings())
+    try:
+        run_through(process.greet())
+        yield process
+    finally:
+        process.kill()
+
+
+def start_thread(process: CodexProcess, home: CodexHome) -> str:
+    params = {"ephemeral": True, "baseInstructions": "", "environments": [], "cwd": str(home.work)}
+    return str(run_through(process.call("thread/start", params))["thread"]["id"])
+
+
+def run_turn(process: CodexProcess, thread_id: str, items: list[dict[str, Any]]) -> None:
+    inject = ("thread/inject_items", {"threadId": thread_id, "items": items})
+    run_through(process.call_all([inject, ("turn/start", {"threadId": thread_id, "input": []})]))
+    deadline_s = time.monotonic() + 10
+    while not any(note.method == "turn/completed" for note in process.receive()):
+        assert time.monotonic() < deadline_s
+
+
+def test_arguments_and_results_are_in_no_file_afterwards(home: CodexHome, model: ScriptedModel) -> None:
+    items: list[dict[str, Any]] = [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "nonce-prompt-1"}]},
+        {"type": "function_call", "call_id": "c1", "name": "f", "arguments": '{"a": "nonce-argument-2"}'},
+        {"type": "function_call_output", "call_id": "c1", "output": "nonce-result-3"},
+    ]
+    with start_process(home) as process:
+        run_turn(process, start_thread(process, home), items)
+    assert "nonce-result-3" in str(model.requests[-1]["input"])
+    assert not is_running(process.pid)
+    files = [path for path in home.path.parent.rglob("*") if path.is_file()]
+    assert files
+    assert [path for path in files if b"nonce-" in path.read_bytes()] == []
+
+
+def test_a_refused_call_is_an_error_that_names_it(home: CodexHome) -> None:
+    with start_process(home) as process, pytest.raises(BackendRefused, match="thread/inject_items"):
+        run_through(process.call("thread/inject_items", {"threadId": "nobody", "items": []}))
+
+
+def test_nothing_is_wrong_with_the_configuration(home: CodexHome) -> None:
+    """A setting codex does not know would come as a warning, and leave a tool or a text switched on."""
+    with start_process(home) as process:
+        start_thread(process, home)
+        warnings = [note.params["summary"] for note in process.receive() if note.method == "configWarning"]
+    assert [text for text in warnings if "bubblewrap" not in text] == []
