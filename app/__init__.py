@@ -14,6 +14,7 @@ def create_app(settings: Settings, backend: Backend | None = None) -> flask.Flas
     """Build the application; the backend's processes start with `backend.start`, not here."""
     logs.configure(settings.log_level)
     app = flask.Flask(__name__, static_folder=None)
+    app.url_map.merge_slashes = False  # a JSON 404 instead of a redirect
     app.config["MAX_CONTENT_LENGTH"] = settings.max_body_bytes
     served = app.extensions["backend"] = backend or CodexBackend(settings)
     sharing = cors.Cors(settings.allowed_origins)

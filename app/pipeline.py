@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Protocol
 
 from app.lib.errors import ClientGone, ProxyError
@@ -55,17 +55,13 @@ class Backend(Protocol):
 def run_turn(turn: Turn, core: TurnCore) -> Iterator[list[TurnEvent]]:
     """Pass one backend turn through the core, a batch per read."""
     try:
-        yield from _feed(turn.batches(), core)
+        for batch in turn.batches():
+            yield core.feed_all(batch)
+            if core.ended:
+                return
     except ClientGone:
         raise
     except ProxyError as error:
         yield core.fail(error)
         return
     yield core.finish()
-
-
-def _feed(batches: Iterable[list[BackendEvent]], core: TurnCore) -> Iterator[list[TurnEvent]]:
-    for batch in batches:
-        yield core.feed_all(batch)
-        if core.ended:
-            return

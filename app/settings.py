@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.lib.models import Model, parse_model
+
 LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
 DEFAULT_ORIGINS = ("app://obsidian.md", "capacitor://localhost", "http://localhost:*", "http://127.0.0.1:*")
 
@@ -73,6 +75,10 @@ def parse_level(text: str) -> str:
     return text.upper()
 
 
+def parse_models(text: str) -> tuple[Model, ...]:
+    return tuple(parse_model(spec) for spec in parse_list(text))
+
+
 ALLOWED: dict[Callable[[str], Any], str] = {
     parse_flag: "true or false",
     parse_seconds: "a whole number of milliseconds, at least 1",
@@ -81,6 +87,7 @@ ALLOWED: dict[Callable[[str], Any], str] = {
     parse_size: "a whole number of megabytes, at least 1",
     parse_port: "a port number",
     parse_level: "debug, info, warning or error",
+    parse_models: "ids, `alias=id` or `alias=id:effort`, separated by commas",
     parse_list: "values separated by commas",
     parse_path: "a path",
     str: "text",
@@ -122,11 +129,11 @@ class Settings:
     codex_config_file: str = knob(
         "PROXY_CODEX_CONFIG_FILE", "", "A TOML file merged over the generated codex configuration."
     )
-    extra_models: tuple[str, ...] = knob(
+    extra_models: tuple[Model, ...] = knob(
         "PROXY_MODELS",
         "",
         "More model ids and aliases: `some-model`, `fast=gpt-5.5`, `codex-5=gpt-6.1-sol:low`.",
-        parse_list,
+        parse_models,
     )
     demo: bool = knob(
         "PROXY_DEMO", "false", "Offer the scripted model `demo`, which needs no login.", parse_flag
@@ -220,5 +227,5 @@ class Settings:
 def parse_knob(metadata: Mapping[str, Any], text: str) -> Any:
     try:
         return metadata["parse"](text)
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, RuntimeError) as error:  # the last: a home folder nobody has
         raise SettingsError(f"{metadata['name']}={text}: must be {ALLOWED[metadata['parse']]}") from error

@@ -8,7 +8,7 @@ from typing import Any
 
 from app.backend.home import DEMO_MODEL, CodexHome
 from app.backend.process import CodexProcess
-from app.lib.models import Model, find_model, parse_model
+from app.lib.models import Model, find_model
 from app.settings import Settings
 
 FRESH_S = 300.0
@@ -30,7 +30,10 @@ class ModelDirectory:
 
     def refresh(self, process: CodexProcess) -> Generator[None, None, None]:
         answer = yield from process.call("model/list", {})
-        self._listed = tuple(Model(entry["id"], entry["model"], "openai") for entry in answer.get("data", []))
+        listed = [entry for entry in answer.get("data", []) if isinstance(entry.get("id"), str)]
+        self._listed = tuple(
+            Model(entry["id"], entry.get("model", entry["id"]), "openai") for entry in listed
+        )
         self._fresh_until_s = time.monotonic() + FRESH_S
 
     def find(self, id_: str, process: CodexProcess) -> Generator[None, None, Model]:
@@ -40,10 +43,9 @@ class ModelDirectory:
 
     def all(self) -> tuple[Model, ...]:
         """Later ones win: what the operator wrote stands over codex's list."""
-        configured = [parse_model(spec, "codex-gateway") for spec in self._settings.extra_models]
         named = [Model(id_, id_, "codex-gateway") for id_ in self._home.configured_models()]
         demo = [Model(DEMO_MODEL, DEMO_MODEL, "codex-gateway-demo")] if self.demo_url else []
-        by_id = {model.id: model for model in [*named, *self._listed, *configured, *demo]}
+        by_id = {model.id: model for model in [*named, *self._listed, *self._settings.extra_models, *demo]}
         return tuple(by_id.values())
 
     def is_demo(self, model: Model) -> bool:

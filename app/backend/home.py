@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import pathlib
 import shutil
 import subprocess
@@ -15,7 +16,6 @@ import codex_cli_bin
 import orjson
 import tomli_w
 
-from app.lib.models import parse_model
 from app.settings import Settings, SettingsError
 
 DEMO_MODEL = "demo"
@@ -83,6 +83,7 @@ class CodexHome:
         self._overrides = read_overrides(settings.codex_config_file)
         self.binary = find_binary(settings)
         self.path = settings.state_dir / "codex-home"
+        self._auth_path = str(self.path / "auth.json")
         #: A folder for each running process; gone with it.
         self.processes = settings.state_dir / "processes"
         #: Where codex stands: an empty folder, nothing to read there.
@@ -104,7 +105,7 @@ class CodexHome:
 
     def _extra_models(self) -> tuple[str, ...]:
         """Ids that codex's own catalogue may lack."""
-        named = tuple(parse_model(spec, "").target for spec in self._settings.extra_models)
+        named = tuple(model.target for model in self._settings.extra_models)
         return named + self.configured_models() + ((DEMO_MODEL,) if self._settings.demo else ())
 
     def environment(self, folder: pathlib.Path) -> dict[str, str]:
@@ -117,9 +118,9 @@ class CodexHome:
         }
 
     def login_stamp(self) -> int:
-        """Changes whenever someone logs in or out."""
+        """Changes whenever someone logs in or out; asked for every request."""
         try:
-            return (self.path / "auth.json").stat().st_mtime_ns
+            return os.stat(self._auth_path).st_mtime_ns
         except FileNotFoundError:
             return 0
 
@@ -211,6 +212,6 @@ def is_abandoned(folder: pathlib.Path) -> bool:
             fcntl.flock(stderr, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return True
     return True

@@ -70,6 +70,13 @@ class NotificationReader:
         self._threads[thread_id] = _Thread(choice)
 
     def read(self, notification: Notification) -> list[BackendEvent]:
+        try:
+            return self._read(notification)
+        except (AttributeError, KeyError, TypeError) as error:
+            # Another release of codex: better an error that says so than an answer with holes.
+            raise BackendRefused(f"Codex sent {notification.method} in an unknown shape.") from error
+
+    def _read(self, notification: Notification) -> list[BackendEvent]:
         if notification.method == "account/rateLimits/updated":
             self._note_limits(notification.params)
             return []
@@ -95,8 +102,9 @@ class NotificationReader:
     def _end_turn(self, thread: _Thread, params: Params) -> list[BackendEvent]:
         end = read_turn_completed(thread.choice, params, self._resets_at_s)
         if isinstance(end, TurnEnded) and end.reason is not FinishReason.STOP:
-            # A response that was cut short is counted in the thread's total only.
-            return [UsageReported(thread.choice, thread.total - thread.reported), end]
+            # A response that was cut short is counted in the thread's total only, if at all.
+            untold = thread.total - thread.reported
+            return [UsageReported(thread.choice, untold), end] if untold.input_tokens > 0 else [end]
         return [end]
 
     def _note_limits(self, params: Params) -> None:
@@ -230,11 +238,17 @@ def _build_unnamed(message: str) -> ProxyError:
     match _parse_object(message):
         case {"error": {"message": str(text)} as error}:
             kind = ContextTooLong if error.get("code") == "context_length_exceeded" else InvalidRequest
-            return kind(text, param=error.get("param"), code=error.get("code"))
+            return kind(text, param=_to_text(error.get("param")), code=_to_text(error.get("code")))
+        case {"detail": str(text)}:  # how ChatGPT's own backend words a 400
+            return InvalidRequest(text)
         case _ if message.startswith("stream "):
             return BackendUnavailable(strip_url(message))
         case _:
             return BackendRefused(strip_url(message))
+
+
+def _to_text(value: Any) -> str | None:
+    return None if value is None else str(value)
 
 
 def _parse_object(text: str) -> dict[str, Any] | None:

@@ -66,6 +66,10 @@ class Pipe:
             return lines
         return self._read() if self._wait(timeout_s) else []
 
+    def glance(self) -> None:
+        """Take in what is there without waiting: a wait costs more, even for nothing."""
+        self._early += self._read()
+
     def send(self, data: bytes, timeout_s: float) -> None:
         """Write all of it; reads meanwhile, since codex may be stuck writing to us."""
         left = memoryview(data)

@@ -29,7 +29,8 @@ class Pool:
     def __init__(self, home: CodexHome, settings: Settings) -> None:
         self._home = home
         self._settings = settings
-        self._changed = threading.Condition()
+        # A plain lock: an owner takes it twice a request, and never inside itself.
+        self._changed = threading.Condition(threading.Lock())
         self._slots_taken = 0
         #: Idle processes with the time since when; the last one in is the first one out.
         self._idle: list[tuple[float, CodexProcess]] = []
@@ -60,8 +61,12 @@ class Pool:
 
     def give_back(self, process: CodexProcess) -> None:
         """Make a process that is between turns available again."""
-        process.rest()
-        if process.turns >= self._settings.process_max_turns or not self._is_usable(process):
+        if process.turns >= self._settings.process_max_turns or self._closing.is_set():
+            self.discard(process)
+            return
+        try:
+            process.rest()
+        except ProxyError:
             self.discard(process)
             return
         with self._changed:
@@ -127,11 +132,7 @@ class Pool:
 
     def _is_usable(self, process: CodexProcess) -> bool:
         """A login or logout since it started makes a process unusable: it may hold the old account."""
-        return (
-            not self._closing.is_set()
-            and process.is_alive()
-            and process.login_stamp == self._home.login_stamp()
-        )
+        return process.is_alive() and process.login_stamp == self._home.login_stamp()
 
     def _end(self, process: CodexProcess) -> None:
         if not process.is_alive():

@@ -42,6 +42,14 @@ class Account:
     needs_login: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Primed:
+    """A thread opened ahead of the next request: the call, and what it asked for."""
+
+    call_id: int
+    params: dict[str, Any]
+
+
 class CodexProcess:
     """Owned by one request or by the pool; whoever owns it reads its pipe."""
 
@@ -50,6 +58,8 @@ class CodexProcess:
         self._next_id = 0
         self._replies: dict[int, jsonrpc.Response | jsonrpc.ErrorResponse] = {}
         self._inbox: list[jsonrpc.Notification] = []
+        self._thread_params: dict[str, Any] | None = None
+        self._primed: Primed | None = None
         self.login_stamp = home.login_stamp()
         self.turns = 0
         self.account = Account(needs_login=False)
@@ -104,6 +114,18 @@ class CodexProcess:
             return Account(needs_login=False)
         return Account(bool(answer.get("requiresOpenaiAuth")) and answer.get("account") is None)
 
+    def open_threads(self, params: dict[str, Any], count: int) -> Generator[None, None, list[dict[str, Any]]]:
+        """Call `thread/start` so many times; the first may have been opened ahead."""
+        primed, self._primed = self._primed, None
+        self._thread_params = params
+        if primed is None or primed.params != params:
+            self.turns += count
+            return (yield from self.call_all([("thread/start", params)] * count))
+        self._pipe.glance()
+        first = yield from self._await(primed.call_id, "thread/start", self._deadline())
+        rest = (yield from self.open_threads(params, count - 1)) if count > 1 else []
+        return [first, *rest]
+
     def call(
         self, method: str, params: dict[str, Any], timeout_s: float | None = None
     ) -> Generator[None, None, dict[str, Any]]:
@@ -121,12 +143,15 @@ class CodexProcess:
             self._next_id += 1
             pending.append((self._next_id, method))
             data += jsonrpc.encode_request(self._next_id, method, params)
-        deadline_s = time.monotonic() + (timeout_s or self._settings.rpc_timeout_s)
+        deadline_s = self._deadline(timeout_s)
         self._send(data)
         answers = []
         for id_, method in pending:
             answers.append((yield from self._await(id_, method, deadline_s)))
         return answers
+
+    def _deadline(self, timeout_s: float | None = None) -> float:
+        return time.monotonic() + (timeout_s or self._settings.rpc_timeout_s)
 
     def _await(self, id_: int, method: str, deadline_s: float) -> Generator[None, None, dict[str, Any]]:
         while id_ not in self._replies:
@@ -142,10 +167,11 @@ class CodexProcess:
             raise _to_error(method, reply)
         return reply.result
 
-    def ask(self, method: str, params: dict[str, Any]) -> None:
+    def ask(self, method: str, params: dict[str, Any]) -> int:
         """Call without waiting for the answer."""
         self._next_id += 1
         self._send(jsonrpc.encode_request(self._next_id, method, params))
+        return self._next_id
 
     def receive(self) -> list[jsonrpc.Notification]:
         """What arrived, waiting at most a tick."""
@@ -175,10 +201,17 @@ class CodexProcess:
         self._send(jsonrpc.encode_error(request.id, "not available here"))
 
     def rest(self) -> None:
-        """Between two owners: watch nobody, drop what the last turn left behind."""
+        """Between two owners: watch nobody, forget the last turn, and open a thread like its own ahead."""
         self.unwatch()
-        self._replies.clear()
         self._inbox.clear()
+        if self._primed is None:
+            self._replies.clear()
+            self._prime()
+
+    def _prime(self) -> None:
+        if self._thread_params is not None:
+            self._primed = Primed(self.ask("thread/start", self._thread_params), self._thread_params)
+            self.turns += 1
 
     def is_alive(self) -> bool:
         return self._popen.poll() is None

@@ -13,6 +13,7 @@ from app.backend.notifications import LOGIN_ADVICE, NotificationReader
 from app.backend.pool import Pool
 from app.backend.process import CodexProcess
 from app.lib.errors import (
+    BackendRefused,
     BackendTimeout,
     BackendUnavailable,
     GatewayStopping,
@@ -92,10 +93,8 @@ class CodexTurn:
         self, process: CodexProcess, model: Model
     ) -> Generator[list[BackendEvent], None, list[str]]:
         params = self._context.directory.thread_params(model)
-        calls = [("thread/start", params)] * self._prompt.choices
-        answers = yield from self._ticking(process.call_all(calls))
-        process.turns += len(answers)
-        return [answer["thread"]["id"] for answer in answers]
+        answers = yield from self._ticking(process.open_threads(params, self._prompt.choices))
+        return [read_id(answer, "thread") for answer in answers]
 
     def _start_turns(
         self, process: CodexProcess, thread_ids: list[str], model: Model
@@ -107,7 +106,7 @@ class CodexTurn:
             calls.append(("turn/start", self._turn_params(thread_id, model)))
         answers = yield from self._ticking(process.call_all(calls))
         for thread_id, answer in zip(thread_ids, answers[1::2], strict=True):
-            self._running[thread_id] = answer["turn"]["id"]
+            self._running[thread_id] = read_id(answer, "turn")
 
     def _turn_params(self, thread_id: str, model: Model) -> dict[str, Any]:
         effort = self._prompt.effort or model.effort
@@ -160,3 +159,11 @@ class CodexTurn:
                 result: T = stop.value
                 return result
             yield self._tick()
+
+
+def read_id(answer: dict[str, Any], kind: str) -> str:
+    match answer.get(kind):
+        case {"id": str(id_)}:
+            return id_
+        case _:
+            raise BackendRefused(f"Codex answered with a {kind} without an id.")

@@ -52,11 +52,13 @@ class Access:
     def close(self) -> None:
         """Release what the request held, then write its line. Safe to call again."""
         closers, self._closers = self._closers, []
-        for closer in closers:
-            closer()
-        if self._fields:
-            fields, self._fields = self._fields, {}
-            log.info("request", extra={"fields": fields | {"duration_ms": self._elapsed_ms()}})
+        fields, self._fields = self._fields, {}
+        try:
+            for closer in closers:
+                closer()
+        finally:
+            if fields:
+                log.info("request", extra={"fields": fields | {"duration_ms": self._elapsed_ms()}})
 
     def _elapsed_ms(self) -> float:
         return round((time.monotonic() - self._began_s) * 1000, 1)

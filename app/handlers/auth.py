@@ -18,8 +18,9 @@ def build_check(api_keys: tuple[str, ...]) -> Callable[[], None]:
     def check_key() -> None:
         if not keys or flask.request.path in OPEN_PATHS:
             return
+        # WSGI hands header bytes over as latin-1; encoding gives the client's bytes back.
         scheme, _, given = flask.request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not is_known(given.strip().encode(), keys):
+        if scheme.lower() != "bearer" or not is_known(given.strip().encode("latin-1"), keys):
             raise InvalidKey("Send a valid key as `Authorization: Bearer …`.")
 
     return check_key

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 import secrets
 import time
@@ -75,7 +76,7 @@ def render_error(error: ProxyError) -> flask.Response:
 
 def find_retry_after(error: ProxyError, now_s: float) -> int | None:
     if error.retry_at_s is not None:
-        return max(1, round(error.retry_at_s - now_s))
+        return max(1, math.ceil(error.retry_at_s - now_s))
     return error.retry_after_s
 
 

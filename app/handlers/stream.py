@@ -62,12 +62,11 @@ def paced(
     written_s = time.monotonic()
     for batch in guarded(batches):
         chunk = encoder.feed(batch)
-        now_s = time.monotonic()
-        if not chunk and now_s - written_s >= keepalive_s:
+        if not chunk and time.monotonic() - written_s >= keepalive_s:
             chunk = KEEPALIVE
         if chunk:
-            written_s = now_s
             yield chunk
+            written_s = time.monotonic()
 
 
 def guarded(batches: Iterator[list[TurnEvent]]) -> Iterator[list[TurnEvent]]:

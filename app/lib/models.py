@@ -20,11 +20,13 @@ class Model:
     effort: str | None = None
 
 
-def parse_model(spec: str, owned_by: str) -> Model:
-    """Read `id`, `alias=target` or `alias=target:effort`."""
-    id_, _, target = spec.partition("=")
+def parse_model(spec: str) -> Model:
+    """Read an operator's `id`, `alias=target` or `alias=target:effort`."""
+    id_, is_alias, target = spec.partition("=")
     target, _, effort = target.partition(":")
-    return Model(id_, target or id_, owned_by, effort or None)
+    if not id_ or (is_alias and not target) or (effort and effort not in EFFORTS):
+        raise ValueError(spec)
+    return Model(id_, target or id_, "codex-gateway", effort or None)
 
 
 def find_model(models: Iterable[Model], id_: str) -> Model:

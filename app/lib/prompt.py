@@ -19,7 +19,9 @@ class Prompt:
 
 
 def build_prompt(request: TurnRequest) -> Prompt:
-    items = tuple(build_item(message) for message in lift_leading_assistant(request.messages))
+    # An assistant message may have said nothing; codex would be given an item without content.
+    said = [message for message in lift_leading_assistant(request.messages) if message.parts]
+    items = tuple(build_item(message) for message in said)
     return Prompt(request.model, items, request.effort, request.choices)
 
 

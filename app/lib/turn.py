@@ -110,20 +110,20 @@ class TurnCore:
         choice: _Choice,
     ) -> list[TurnEvent]:
         match event:
+            case TextDelta(text="") | ReasoningDelta(text="") | ModelActive():
+                return []
             case TextDelta(index, item_id, text):
-                choice.claim(item_id)
-                return [Text(index, item_id, text)] if text else []
+                choice.shown.add(item_id)
+                return [Text(index, item_id, text)]
             case ReasoningDelta(index, item_id, part, text):
-                choice.claim(item_id)
-                return [Reasoning(index, item_id, part, text)] if text else []
+                choice.shown.add(item_id)
+                return [Reasoning(index, item_id, part, text)]
             case MessageDone(index, item_id, text):
                 return [Text(index, item_id, text)] if text and choice.claim(item_id) else []
             case ReasoningDone(index, item_id, parts):
                 return _summarise(event) if any(parts) and choice.claim(item_id) else []
             case TurnEnded(index, reason):
                 return self._end(index, reason)
-            case ModelActive():
-                return []
             case _:
                 assert_never(event)
 

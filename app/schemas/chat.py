@@ -65,7 +65,10 @@ class Messages(fields.Field[tuple[Message, ...]]):
     ) -> tuple[Message, ...]:
         if not isinstance(value, list) or not value:
             raise ma.ValidationError("Must be a non-empty list of messages.")
-        return tuple(read_message(raw, index) for index, raw in enumerate(value))
+        messages = tuple(read_message(raw, index) for index, raw in enumerate(value))
+        if not any(message.parts for message in messages):
+            raise ma.ValidationError("Must say something.")
+        return messages
 
 
 def read_message(raw: Any, index: int) -> Message:
@@ -87,24 +90,24 @@ def read_content(content: Any, role: Role) -> tuple[Part, ...]:
         case None if role is Role.ASSISTANT:
             return ()
         case list() if content:
-            return tuple(read_part(part, index) for index, part in enumerate(content))
+            return tuple(read_part(part, index, role) for index, part in enumerate(content))
         case _:
             raise ma.ValidationError("Must be a string or a non-empty list of parts.")
 
 
-def read_part(part: Any, index: int) -> Part:
+def read_part(part: Any, index: int, role: Role) -> Part:
     kind = part.get("type") if isinstance(part, dict) else None
-    read = PARTS.get(kind) if isinstance(kind, str) else None
-    if read is None:
-        raise ma.ValidationError({index: {"type": [f"Must be one of: {', '.join(PARTS)}."]}})
-    return read(part, index)
+    allowed = PARTS[role]
+    if not isinstance(kind, str) or kind not in allowed:
+        raise ma.ValidationError({index: {"type": [f"Must be one of: {', '.join(allowed)}."]}})
+    return allowed[kind](part, index)
 
 
 def read_text_part(part: dict[str, Any], index: int) -> Part:
-    text = part.get("refusal" if part["type"] == "refusal" else "text")
-    if not isinstance(text, str):
-        raise ma.ValidationError({index: {"text": ["Must be a string."]}})
-    return TextPart(text)
+    key = part["type"]  # both kinds keep their words under their own name
+    if not isinstance(part.get(key), str):
+        raise ma.ValidationError({index: {key: ["Must be a string."]}})
+    return TextPart(part[key])
 
 
 def read_image_part(part: dict[str, Any], index: int) -> Part:
@@ -116,10 +119,11 @@ def read_image_part(part: dict[str, Any], index: int) -> Part:
             raise ma.ValidationError({index: {"image_url": [message]}})
 
 
-PARTS: dict[str, Callable[[dict[str, Any], int], Part]] = {
-    "text": read_text_part,
-    "refusal": read_text_part,
-    "image_url": read_image_part,
+PartReader = Callable[[dict[str, Any], int], Part]
+PARTS: dict[Role, dict[str, PartReader]] = {
+    Role.DEVELOPER: {"text": read_text_part},
+    Role.USER: {"text": read_text_part, "image_url": read_image_part},
+    Role.ASSISTANT: {"text": read_text_part, "refusal": read_text_part},
 }
 
 

@@ -22,6 +22,8 @@ def load_body(schema: ma.Schema, body: Any) -> Any:
 def find_first(messages: Any, path: str = "") -> tuple[str, str]:
     """The first complaint, as (`messages[3].content`, text)."""
     match messages:
+        case {"_schema": rest}:  # marshmallow's word for the value as a whole
+            return find_first(rest, path)
         case dict() if messages:
             key, rest = next(iter(messages.items()))
             step = f"[{key}]" if isinstance(key, int) else f".{key}" if path else str(key)

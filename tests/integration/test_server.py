@@ -121,7 +121,7 @@ def test_a_client_that_leaves_is_noticed(stand_in: StartGateway, script: Any, st
     pids, [worker] = gateway.codex_pids, gateway.worker_pids
     files = count_open_files(worker)
     client = open_stream(gateway, script, stream)
-    wait_until(lambda: '"turn/start"' in pipe_log.read_text().split("warm up")[-1])
+    wait_until(lambda: pipe_log.read_text().count("turn/start") == 2)
     began_s = time.monotonic()
     client.close()
     wait_until(lambda: "turn/interrupt" in pipe_log.read_text(), 2)

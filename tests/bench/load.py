@@ -1,0 +1,58 @@
+"""The one client: keep-alive, reads a stream as it comes."""
+
+import http.client
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+DELTA = "word "
+FRAMES_AROUND = 3  # the role, the finish reason, [DONE]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    first_token_s: float
+    data: bytes
+
+
+class Client:
+    def __init__(self, port: int) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+
+    def post(self, path: str, body: bytes) -> Reply:
+        """Send a request and read its answer to the end; anything but a 200 is an error."""
+        asked_s = time.perf_counter()
+        self._connection.request("POST", path, body, {"content-type": "application/json"})
+        response = self._connection.getresponse()
+        first_s, pieces = 0.0, []
+        while piece := response.read1(1 << 16):
+            if not first_s and DELTA.encode() in piece:
+                first_s = time.perf_counter() - asked_s
+            pieces.append(piece)
+        response.close()  # the connection stays
+        data = b"".join(pieces)
+        if response.status != 200:
+            raise RuntimeError(f"{path} answered {response.status}: {data!r}")
+        return Reply(first_s, data)
+
+    def is_ready(self) -> bool:
+        self._connection.request("GET", "/readyz")
+        response = self._connection.getresponse()
+        response.read()
+        return response.status == 200
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def build_script(deltas: int, **options: Any) -> str:
+    """The prompt that makes either double say so many deltas."""
+    if options:
+        return json.dumps([{"say": [DELTA] * deltas, **options}])
+    return json.dumps([{"repeat": {"say": [DELTA], "times": deltas}}])
+
+
+def build_chat(model: str, script: str, stream: bool) -> bytes:
+    chat = {"model": model, "stream": stream, "messages": [{"role": "user", "content": script}]}
+    return json.dumps(chat).encode()

@@ -1,0 +1,49 @@
+"""The gateway in process, on a scripted backend; other settings by parametrizing `gateway_settings`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import flask
+import pytest
+
+from app import create_app
+from app.settings import Settings
+from tests.support.scripted_backend import ScriptedBackend
+
+
+@pytest.fixture
+def gateway_settings() -> Settings:
+    return Settings()
+
+
+@pytest.fixture
+def backend() -> ScriptedBackend:
+    return ScriptedBackend()
+
+
+@pytest.fixture
+def app(gateway_settings: Settings, backend: ScriptedBackend) -> flask.Flask:
+    return create_app(gateway_settings, backend)
+
+
+class Recorder(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+@pytest.fixture
+def logged(app: flask.Flask) -> Iterator[list[logging.LogRecord]]:
+    """What the gateway's own loggers wrote; they do not propagate, so `caplog` sees nothing."""
+    recorder = Recorder()
+    loggers = [logging.getLogger(name) for name in ("app", "access")]
+    for logger in loggers:
+        logger.addHandler(recorder)
+    yield recorder.records
+    for logger in loggers:
+        logger.removeHandler(recorder)

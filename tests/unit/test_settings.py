@@ -1,0 +1,207 @@
+"""Every knob: its values, its complaints, and its line in the documentation."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import re
+from typing import Any
+
+import pytest
+
+from app.lib.models import parse_model
+from app.settings import (
+    ALLOWED,
+    Settings,
+    SettingsError,
+    parse_count,
+    parse_flag,
+    parse_level,
+    parse_list,
+    parse_models,
+    parse_natural,
+    parse_path,
+    parse_port,
+    parse_seconds,
+    parse_size,
+)
+
+DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "configuration.md"
+KNOBS = [each for each in dataclasses.fields(Settings) if each.metadata]
+MIB = 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "expected"),
+    [
+        *(pytest.param(parse_flag, text, True, id=f"flag-{text}") for text in ("true", "TRUE", "1", "yes")),
+        *(pytest.param(parse_flag, text, False, id=f"flag-{text}") for text in ("false", "False", "0", "no")),
+        pytest.param(parse_list, "a, b ,,c", ("a", "b", "c"), id="list"),
+        pytest.param(parse_list, " , ", (), id="list-of-nothing"),
+        pytest.param(parse_path, "/a/b", pathlib.Path("/a/b"), id="path"),
+        pytest.param(parse_path, "~/b", pathlib.Path.home() / "b", id="path-at-home"),
+        pytest.param(parse_seconds, "1", 0.001, id="seconds-least"),
+        pytest.param(parse_seconds, "1500", 1.5, id="seconds"),
+        pytest.param(parse_count, "1", 1, id="count-least"),
+        pytest.param(parse_natural, "0", 0, id="natural-least"),
+        pytest.param(parse_size, "2", 2 * MIB, id="size"),
+        pytest.param(parse_port, "0", 0, id="port-least"),
+        pytest.param(parse_port, "65535", 65535, id="port-most"),
+        *(
+            pytest.param(parse_level, text, text.upper(), id=f"level-{text}")
+            for text in ("debug", "info", "Warning", "ERROR")
+        ),
+    ],
+)
+def test_good_values(parse: Any, text: str, expected: Any) -> None:
+    assert parse(text) == expected
+
+
+FLAG, COUNT, PORT = "true or false", "a whole number, at least 1", "a port number"
+MILLISECONDS = "a whole number of milliseconds, at least 1"
+MEGABYTES = "a whole number of megabytes, at least 1"
+NATURAL = "a whole number, 0 or more"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        *(pytest.param("PROXY_DEMO", value, FLAG, id=f"flag-{value}") for value in ("on", "2", "maybe")),
+        *(pytest.param("WEB_CONCURRENCY", value, COUNT, id=f"count-{value}") for value in ("0", "-1", "two")),
+        *(
+            pytest.param("PROXY_TIMEOUT_MS", value, MILLISECONDS, id=f"ms-{value}")
+            for value in ("0", "-5", "1.5", "5s")
+        ),
+        *(pytest.param("PROXY_MAX_BODY_MB", value, MEGABYTES, id=f"mb-{value}") for value in ("0", "16M")),
+        *(
+            pytest.param("PROXY_WARM_PROCESSES", value, NATURAL, id=f"natural-{value}")
+            for value in ("-1", "x")
+        ),
+        *(pytest.param("PROXY_PORT", value, PORT, id=f"port-{value}") for value in ("-1", "65536", "http")),
+        pytest.param("PROXY_LOG_LEVEL", "loud", "debug, info, warning or error", id="level"),
+        pytest.param(
+            "PROXY_STATE_DIR",
+            "~nobody-of-this-name/state",
+            "a path",
+            id="path-in-an-unknown-home",
+        ),
+    ],
+)
+def test_a_wrong_value_is_named(name: str, value: str, allowed: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        Settings.from_env({name: value})
+    assert str(raised.value) == f"{name}={value}: must be {allowed}"
+
+
+#: A value of its own for each kind of knob.
+EXAMPLES: dict[Any, tuple[str, Any]] = {
+    parse_flag: ("true", True),
+    parse_seconds: ("1234", 1.234),
+    parse_count: ("77", 77),
+    parse_natural: ("77", 77),
+    parse_size: ("77", 77 * MIB),
+    parse_port: ("77", 77),
+    parse_level: ("debug", "DEBUG"),
+    parse_list: ("x,y", ("x", "y")),
+    parse_models: ("x,y=z:low", (parse_model("x"), parse_model("y=z:low"))),
+    parse_path: ("/x", pathlib.Path("/x")),
+    str: ("localhost", "localhost"),
+}
+
+
+@pytest.mark.parametrize("knob", [pytest.param(knob, id=knob.name) for knob in KNOBS])
+def test_every_knob_is_read_from_its_variable(knob: dataclasses.Field[Any]) -> None:
+    text, value = EXAMPLES[knob.metadata["parse"]]
+    changed = Settings.from_env({knob.metadata["name"]: text})
+    assert changed == dataclasses.replace(Settings(), **{knob.name: value})
+
+
+@pytest.mark.parametrize("knob", [pytest.param(knob, id=knob.name) for knob in KNOBS])
+def test_every_knob_says_what_it_is(knob: dataclasses.Field[Any]) -> None:
+    about = knob.metadata
+    assert re.fullmatch(r"[A-Z][A-Z_]+", about["name"])
+    assert re.fullmatch(r"\S.*\.", about["meaning"])
+    assert about["parse"] in ALLOWED
+
+
+def test_names_are_unique() -> None:
+    names = [knob.metadata["name"] for knob in KNOBS]
+    assert sorted(set(names)) == sorted(names)
+
+
+def test_only_knobs_and_what_is_inherited_are_settings() -> None:
+    assert [each.name for each in dataclasses.fields(Settings) if not each.metadata] == ["inherited"]
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        pytest.param({}, id="nothing-set"),
+        pytest.param({knob.metadata["name"]: "" for knob in KNOBS}, id="everything-empty"),
+        pytest.param(
+            {k.metadata["name"]: k.metadata["default"] for k in KNOBS}, id="everything-set-to-its-default"
+        ),
+    ],
+)
+def test_defaults(environ: dict[str, str]) -> None:
+    assert Settings.from_env(environ) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("host", "key", "opens"),
+    [
+        pytest.param("127.0.0.1", "", True, id="loopback"),
+        pytest.param("::1", "", True, id="loopback-6"),
+        pytest.param("localhost", "", True, id="localhost"),
+        pytest.param("0.0.0.0", "", False, id="everywhere"),
+        pytest.param("192.168.1.2", "", False, id="a-network"),
+        pytest.param("0.0.0.0", " , ", False, id="a-key-that-is-none"),
+        pytest.param("0.0.0.0", "secret", True, id="everywhere-with-a-key"),
+    ],
+)
+def test_an_open_gateway_stays_on_loopback(host: str, key: str, opens: bool) -> None:
+    environ = {"PROXY_HOST": host, "PROXY_API_KEY": key}
+    complaint = (
+        f"PROXY_HOST={host}: an open gateway listens on loopback only; "
+        "set PROXY_API_KEY or PROXY_HOST=127.0.0.1"
+    )
+    try:
+        told = Settings.from_env(environ).host
+    except SettingsError as error:
+        told = str(error)
+    assert told == (host if opens else complaint)
+
+
+def test_what_codex_inherits() -> None:
+    environ = {"PATH": "/bin", "TZ": "", "HTTPS_PROXY": "http://p", "SECRET": "x", "PROXY_API_KEY": "k"}
+    assert Settings.from_env(environ).inherited == {"PATH": "/bin", "TZ": "", "HTTPS_PROXY": "http://p"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        pytest.param({}, 1.0, id="once-a-second"),
+        pytest.param({"commit_after_s": 0.4}, 0.1, id="four-times-before-the-commit"),
+        pytest.param({"keepalive_s": 2.0}, 0.5, id="four-times-before-a-keepalive"),
+    ],
+)
+def test_tick(changes: dict[str, float], expected: float) -> None:
+    assert Settings(**changes).tick_s == expected
+
+
+def read_table() -> dict[str, tuple[str, str]]:
+    rows = re.findall(
+        r"^\| `(?P<name>\w+)` \| (?P<default>.*?) \| (?P<meaning>.*) \|$", DOCUMENT.read_text("utf-8"), re.M
+    )
+    return {name: (default, meaning) for name, default, meaning in rows}
+
+
+def test_the_documentation_lists_exactly_the_knobs() -> None:
+    expected = {
+        knob.metadata["name"]: (
+            f"`{knob.metadata['default']}`" if knob.metadata["default"] else "*(empty)*",
+            knob.metadata["meaning"],
+        )
+        for knob in KNOBS
+    }
+    assert read_table() == expected
