@@ -36,9 +36,12 @@ class Pipe:
         # Lines that came in while we were writing.
         self._early: list[bytes] = []
         self._client: Client = NoClient()
+        self._client_fd = -1
+        #: When the client was seen to have left; its turn decides what to do about it.
+        self.client_left_s: float | None = None
         self._poll = select.poll()
         self._poll.register(self._read_fd, select.POLLIN)
-        # While we write nobody watches the client: half a line would spoil the pipe for the next request.
+        # While we write nobody watches the client: its departure can wait until the line is whole.
         self._write_poll = select.poll()
         self._write_poll.register(self._read_fd, select.POLLIN)
         self._write_poll.register(self._write_fd, select.POLLOUT)
@@ -53,11 +56,17 @@ class Pipe:
 
     def watch(self, client: Client) -> None:
         """From now on every wait also notices that this client left."""
-        if self._client.fileno() >= 0:
-            self._poll.unregister(self._client.fileno())
-        self._client = client
-        if client.fileno() >= 0:
-            self._poll.register(client.fileno(), select.POLLIN)
+        self._stop_watching()
+        self._client, self.client_left_s = client, None
+        self._client_fd = client.fileno()
+        if self._client_fd >= 0:
+            self._poll.register(self._client_fd, select.POLLIN)
+
+    def _stop_watching(self) -> None:
+        # By the number it was registered with: the socket itself may be closed, and its number another's.
+        if self._client_fd >= 0:
+            self._poll.unregister(self._client_fd)
+            self._client_fd = -1
 
     def receive(self, timeout_s: float) -> list[bytes]:
         """The lines that are there, or the first to come in time, or none."""
@@ -97,15 +106,15 @@ class Pipe:
     def _wait(self, timeout_s: float) -> bool:
         """Wait for anything to happen; true if codex wrote."""
         ready = poll_fds(self._poll, timeout_s)
-        if self._client.fileno() in ready:
+        if self._client_fd in ready:
             self._look_at_client()
         return self._read_fd in ready
 
     def _look_at_client(self) -> None:
-        fd = self._client.fileno()
-        look_at(self._client)
-        if self._client.fileno() < 0:  # it sent more data: nothing more to learn from its socket
-            self._poll.unregister(fd)
+        """Either way its socket has said all it can: it is gone, or it sent more data."""
+        self._stop_watching()
+        if self._client.has_left():
+            self.client_left_s = time.monotonic()
 
     def _read(self) -> list[bytes]:
         try:
@@ -132,11 +141,6 @@ def check_client(client: Client) -> None:
     if client.fileno() >= 0:
         poll = select.poll()
         poll.register(client.fileno(), select.POLLIN)
-        if poll_fds(poll, 0):
-            look_at(client)
-
-
-def look_at(client: Client) -> None:
-    """Read the sign of a client's readable socket; on a silent one gevent would wait."""
-    if client.has_left():
-        raise ClientGone("The client closed the connection.")
+        # Only a readable socket is looked at: on a silent one gevent would wait.
+        if poll_fds(poll, 0) and client.has_left():
+            raise ClientGone("The client closed the connection.")

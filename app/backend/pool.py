@@ -122,8 +122,9 @@ class Pool:
             raise
         self._owned.add(process)
         try:
-            process.watch(client)
-            yield from process.greet()
+            for _ in process.greet():
+                check_client(client)
+                yield
         except BaseException:
             self.discard(process)
             raise

@@ -95,6 +95,11 @@ class CodexProcess:
     def watch(self, client: Client) -> None:
         self._pipe.watch(client)
 
+    @property
+    def client_left_s(self) -> float | None:
+        """When the watched client was seen to have left."""
+        return self._pipe.client_left_s
+
     def unwatch(self) -> None:
         self._pipe.watch(NoClient())
 

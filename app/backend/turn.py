@@ -16,6 +16,7 @@ from app.lib.errors import (
     BackendRefused,
     BackendTimeout,
     BackendUnavailable,
+    ClientGone,
     GatewayStopping,
     ProxyError,
     UpstreamUnauthorized,
@@ -146,9 +147,18 @@ class CodexTurn:
 
     def _tick(self) -> list[BackendEvent]:
         now_s = time.monotonic()
+        self._check_client(now_s)
         if now_s >= self._context.drain.deadline_s:
             return [TurnFailed(GatewayStopping("The gateway is restarting; try again."))]
         return [Tick(now_s)]
+
+    def _check_client(self, now_s: float) -> None:
+        """Leave when the client did; but let calls be answered first, or the process must be thrown away."""
+        left_s = self._process.client_left_s if self._process else None
+        if left_s is None:
+            return
+        if self._in_step or now_s >= left_s + self._context.settings.interrupt_timeout_s:
+            raise ClientGone("The client closed the connection.")
 
     def _ticking(self, waiting: Generator[None, None, T]) -> Generator[list[BackendEvent], None, T]:
         """Give the time for every tick another wait yields."""

@@ -121,14 +121,14 @@ def test_a_client_that_leaves_is_noticed(stand_in: StartGateway, script: Any, st
     pids, [worker] = gateway.codex_pids, gateway.worker_pids
     files = count_open_files(worker)
     client = open_stream(gateway, script, stream)
-    wait_until(lambda: pipe_log.read_text().count("turn/start") == 2)
+    wait_until(lambda: pipe_log.read_text().count('"method":"turn/start"') == 2)
     began_s = time.monotonic()
     client.close()
     wait_until(lambda: "turn/interrupt" in pipe_log.read_text(), 2)
     assert time.monotonic() - began_s < 2
     wait_until(lambda: count_open_files(worker) <= files)
     assert gateway.chat("again").status_code == 200
-    assert gateway.codex_pids == pids
+    assert gateway.codex_pids >= pids
 
 
 def test_a_client_that_stops_reading_is_left(stand_in: StartGateway) -> None:

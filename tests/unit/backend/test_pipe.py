@@ -147,11 +147,21 @@ Sockets = tuple[socket.socket, socket.socket]
 def test_a_client_that_leaves_is_noticed_while_waiting(spawn: Spawn, sockets: Sockets) -> None:
     pipe, _ = spawn(SILENT)
     pipe.watch(ClientSocket({"gunicorn.socket": sockets[0]}, PATIENCE_S))
-    before = pipe.receive(0.01)
+    before = pipe.receive(0.01), pipe.client_left_s
     sockets[1].close()
-    with pytest.raises(ClientGone, match=r"^The client closed the connection\.$"):
-        pipe.receive(PATIENCE_S)
-    assert before == []
+    began_s = time.monotonic()
+    assert (before, pipe.receive(PATIENCE_S)) == (([], None), [])
+    assert pipe.client_left_s is not None
+    assert began_s <= pipe.client_left_s < began_s + PATIENCE_S
+
+
+def test_a_closed_socket_is_unwatched_by_its_number(spawn: Spawn, sockets: Sockets) -> None:
+    """The server may have closed the client's socket before the process gets its next owner."""
+    pipe, _ = spawn(SILENT)
+    pipe.watch(ClientSocket({"gunicorn.socket": sockets[0]}, PATIENCE_S))
+    sockets[0].close()
+    pipe.watch(NoClient())
+    assert measure_silence(pipe) >= SILENCE_S
 
 
 def test_a_client_that_sends_more_is_no_longer_watched(spawn: Spawn, sockets: Sockets) -> None:
