@@ -19,7 +19,7 @@ def create_app(settings: Settings, backend: Backend | None = None) -> flask.Flas
     served = app.extensions["backend"] = backend or CodexBackend(settings)
     sharing = cors.Cors(settings.allowed_origins)
 
-    app.before_request(access.begin)
+    app.before_request(access.build_begin(settings))
     http.register(app)
     app.before_request(sharing.answer_preflight)
     app.before_request(auth.build_check(settings.api_keys))
@@ -28,6 +28,6 @@ def create_app(settings: Settings, backend: Backend | None = None) -> flask.Flas
     app.after_request(sharing.add_headers)
 
     app.register_blueprint(chat.build_blueprint(served, settings))
-    app.register_blueprint(models.build_blueprint(served, settings))
+    app.register_blueprint(models.build_blueprint(served))
     app.register_blueprint(health.build_blueprint(served))
     return app

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Protocol
 
 from app.lib.errors import ClientGone, ProxyError
@@ -13,13 +13,17 @@ from app.lib.turn import TurnCore
 
 
 class Client(Protocol):
-    """The other end of a request, watched while we wait for codex."""
-
-    def fileno(self) -> int:
-        """The socket to poll for reading; -1 when there is none to watch."""
+    """The other end of a request, looked at while we wait for codex."""
 
     def has_left(self) -> bool:
-        """Look at a readable socket: true when the client hung up."""
+        """Whether the client hung up; never waits."""
+
+
+class NoClient:
+    """Stands for the client where nobody waits."""
+
+    def has_left(self) -> bool:
+        return False
 
 
 class Turn(Protocol):
@@ -52,7 +56,7 @@ class Backend(Protocol):
         """Stop every process."""
 
 
-def run_turn(turn: Turn, core: TurnCore) -> Iterator[list[TurnEvent]]:
+def run_turn(turn: Turn, core: TurnCore) -> Generator[list[TurnEvent], None, None]:
     """Pass one backend turn through the core, a batch per read."""
     try:
         for batch in turn.batches():

@@ -186,8 +186,11 @@ class Settings:
     keepalive_s: float = knob(
         "PROXY_SSE_KEEPALIVE_MS", "15000", "Silence after which a stream gets a comment.", parse_seconds
     )
-    write_timeout_s: float = knob(
-        "PROXY_WRITE_TIMEOUT_MS", "60000", "How long a client may leave an answer unread.", parse_seconds
+    socket_timeout_s: float = knob(
+        "PROXY_SOCKET_TIMEOUT_MS",
+        "30000",
+        "How long a client may neither send its body nor read its answer.",
+        parse_seconds,
     )
     graceful_timeout_s: float = knob(
         "PROXY_GRACEFUL_TIMEOUT_MS",

@@ -16,6 +16,8 @@ timeout = 60
 graceful_timeout = round(settings.graceful_timeout_s)
 control_socket_disable = True
 loglevel = "warning"
+# No header of a client's becomes part of the environment (SCRIPT_NAME, PATH_INFO).
+forwarder_headers = ""
 
 # What is left of the graceful time-out when the last answers are told to end.
 LAST_FRAMES_S = 5

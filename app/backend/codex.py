@@ -24,7 +24,6 @@ class CodexBackend:
 
     def start(self) -> None:
         self._home.prepare()
-        self._home.sweep()
         if self._demo:
             self._demo.start()
             self._directory.demo_url = self._demo.base_url
@@ -34,7 +33,7 @@ class CodexBackend:
         return CodexTurn(self._context, prompt, client)
 
     def models(self, client: Client) -> tuple[Model, ...]:
-        if not self._directory.is_fresh():
+        if not self._directory.is_known():  # once known, turns keep it fresh
             self._refresh_models(client)
         return self._directory.all()
 

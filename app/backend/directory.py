@@ -25,19 +25,19 @@ class ModelDirectory:
         #: Where the demo model is served, once it is.
         self.demo_url: str | None = None
 
-    def is_fresh(self) -> bool:
-        return time.monotonic() < self._fresh_until_s
+    def is_known(self) -> bool:
+        return self._fresh_until_s > 0
 
     def refresh(self, process: CodexProcess) -> Generator[None, None, None]:
         answer = yield from process.call("model/list", {})
-        listed = [entry for entry in answer.get("data", []) if isinstance(entry.get("id"), str)]
+        listed = [entry for entry in answer.get("data") or [] if isinstance(entry.get("id"), str)]
         self._listed = tuple(
             Model(entry["id"], entry.get("model", entry["id"]), "openai") for entry in listed
         )
         self._fresh_until_s = time.monotonic() + FRESH_S
 
     def find(self, id_: str, process: CodexProcess) -> Generator[None, None, Model]:
-        if not self.is_fresh():
+        if time.monotonic() >= self._fresh_until_s:
             yield from self.refresh(process)
         return find_model(self.all(), id_)
 

@@ -121,7 +121,7 @@ class CodexHome:
         """Changes whenever someone logs in or out; asked for every request."""
         try:
             return os.stat(self._auth_path).st_mtime_ns
-        except FileNotFoundError:
+        except OSError:
             return 0
 
     def sweep(self) -> None:
@@ -132,6 +132,7 @@ class CodexHome:
 
     def make_process_folder(self) -> tuple[pathlib.Path, IO[bytes]]:
         """A folder for one process and the file for its stderr, locked for as long as that process lives."""
+        self.processes.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = pathlib.Path(tempfile.mkdtemp(prefix="process-", dir=self.processes))
         stderr = open(folder / "stderr", "wb")  # noqa: SIM115  the caller hands it to the child
         fcntl.flock(stderr, fcntl.LOCK_EX)

@@ -120,11 +120,19 @@ def read_item_started(choice: int, params: Params) -> BackendEvent | None:
 
 
 def read_text_delta(choice: int, params: Params) -> BackendEvent:
-    return TextDelta(choice, params["itemId"], params["delta"])
+    match params:
+        case {"itemId": str(item_id), "delta": str(text)}:
+            return TextDelta(choice, item_id, text)
+        case _:
+            raise TypeError(params)
 
 
 def read_summary_delta(choice: int, params: Params) -> BackendEvent:
-    return ReasoningDelta(choice, params["itemId"], params.get("summaryIndex", 0), params["delta"])
+    match params:
+        case {"itemId": str(item_id), "delta": str(text)}:
+            return ReasoningDelta(choice, item_id, params.get("summaryIndex", 0), text)
+        case _:
+            raise TypeError(params)
 
 
 def read_raw_item(choice: int, params: Params) -> BackendEvent | None:

@@ -9,10 +9,9 @@ from collections.abc import Generator
 from typing import TypeVar
 
 from app.backend.home import CodexHome
-from app.backend.pipe import NoClient, check_client
 from app.backend.process import CodexProcess
-from app.lib.errors import GatewayBusy, GatewayStopping, ProxyError
-from app.pipeline import Client
+from app.lib.errors import BackendUnavailable, ClientGone, GatewayBusy, GatewayStopping, ProxyError
+from app.pipeline import Client, NoClient
 from app.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -21,6 +20,7 @@ KEEPER_PERIOD_S = 1.0
 SPARE_LIFETIME_S = 60.0
 MAX_BACK_OFF_S = 30.0
 CLOSE_TIMEOUT_S = 5.0
+SWEEP_PERIOD_S = 60.0
 
 
 class Pool:
@@ -36,6 +36,7 @@ class Pool:
         self._idle: list[tuple[float, CodexProcess]] = []
         self._owned: set[CodexProcess] = set()
         self._closing = threading.Event()
+        self._next_sweep_s = 0.0
         self.has_greeted = False
 
     def start(self) -> None:
@@ -50,7 +51,6 @@ class Pool:
             if process is None and self._take_slot():
                 process = yield from self._start_process(client)
             if process:
-                process.watch(client)
                 return process
             if time.monotonic() >= deadline_s:
                 raise GatewayBusy("Every codex process is busy; try again shortly.")
@@ -117,8 +117,10 @@ class Pool:
         """Fill a slot that was taken."""
         try:
             process = CodexProcess(self._home, self._settings)
-        except ProxyError:
+        except BaseException as error:
             self._free_slot()
+            if isinstance(error, OSError):
+                raise BackendUnavailable(f"A codex process could not be started: {error.strerror}") from error
             raise
         self._owned.add(process)
         try:
@@ -136,21 +138,29 @@ class Pool:
         return process.is_alive() and process.login_stamp == self._home.login_stamp()
 
     def _end(self, process: CodexProcess) -> None:
-        if not process.is_alive():
-            log.warning("a codex process ended by itself", extra={"fields": process.describe_end()})
-        process.kill()
-        self._owned.discard(process)
-        self._free_slot()
+        try:
+            if not process.is_alive():
+                log.warning("a codex process ended by itself", extra={"fields": process.describe_end()})
+            process.kill()
+        finally:
+            self._owned.discard(process)
+            self._free_slot()
 
     def _keep(self) -> None:
         pause_s = 0.0
         while not self._closing.wait(pause_s):
-            self._retire_spares()
             try:
+                self._tidy()
                 pause_s = 0.0 if self._start_spare() else KEEPER_PERIOD_S
-            except ProxyError as error:
+            except Exception as error:  # noqa: BLE001  nobody else would start it again
                 pause_s = min(max(pause_s, KEEPER_PERIOD_S) * 2, MAX_BACK_OFF_S)
-                log.warning("a codex process did not start: %s", error)
+                log.warning("the pool could not be kept: %s", error)
+
+    def _tidy(self) -> None:
+        self._retire_spares()
+        if time.monotonic() >= self._next_sweep_s:
+            self._next_sweep_s = time.monotonic() + SWEEP_PERIOD_S
+            self._home.sweep()
 
     def _start_spare(self) -> bool:
         """Start one process ahead of need; false when none is needed, or no slot is free."""
@@ -169,6 +179,11 @@ class Pool:
             for entry in {*old, *dead}:
                 self._idle.remove(entry)
                 self.discard(entry[1])
+
+
+def check_client(client: Client) -> None:
+    if client.has_left():
+        raise ClientGone("The client closed the connection.")
 
 
 T = TypeVar("T")

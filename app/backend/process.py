@@ -14,9 +14,8 @@ from typing import IO, Any
 
 from app.backend import jsonrpc
 from app.backend.home import CodexHome
-from app.backend.pipe import NoClient, Pipe
+from app.backend.pipe import Pipe
 from app.lib.errors import BackendRefused, BackendTimeout, BackendUnavailable, ProxyError
-from app.pipeline import Client
 from app.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -65,9 +64,16 @@ class CodexProcess:
         self.account = Account(needs_login=False)
         # Its own database folder: shared ones kill each other at first boot and keep clients' words.
         self.folder, stderr = home.make_process_folder()
-        self._pipe = Pipe(settings.max_line_bytes)
         with stderr:
+            self._start(home, stderr)
+
+    def _start(self, home: CodexHome, stderr: IO[bytes]) -> None:
+        try:
+            self._pipe = Pipe(self._settings.max_line_bytes)
             self._popen = self._spawn(home, stderr)
+        except OSError:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
 
     def _spawn(self, home: CodexHome, stderr: IO[bytes]) -> subprocess.Popen[bytes]:
         try:
@@ -81,27 +87,15 @@ class CodexProcess:
                 # A Ctrl-C in the terminal is for the server, which then lets answers end.
                 start_new_session=True,
             )
-        except OSError as error:
+        except OSError:
             self._pipe.close()
-            shutil.rmtree(self.folder, ignore_errors=True)
-            raise BackendUnavailable(f"The codex binary does not start: {error.strerror}") from error
+            raise
         finally:
             self._pipe.close_child_ends()
 
     @property
     def pid(self) -> int:
         return self._popen.pid
-
-    def watch(self, client: Client) -> None:
-        self._pipe.watch(client)
-
-    @property
-    def client_left_s(self) -> float | None:
-        """When the watched client was seen to have left."""
-        return self._pipe.client_left_s
-
-    def unwatch(self) -> None:
-        self._pipe.watch(NoClient())
 
     def greet(self) -> Generator[None, None, None]:
         """Say hello and learn the login; yields while it waits."""
@@ -206,8 +200,7 @@ class CodexProcess:
         self._send(jsonrpc.encode_error(request.id, "not available here"))
 
     def rest(self) -> None:
-        """Between two owners: watch nobody, forget the last turn, and open a thread like its own ahead."""
-        self.unwatch()
+        """Between two owners: forget the last turn, and open a thread like its own ahead."""
         self._inbox.clear()
         if self._primed is None:
             self._replies.clear()
@@ -223,9 +216,12 @@ class CodexProcess:
 
     def describe_end(self) -> dict[str, Any]:
         """How it ended and the last it said, for the log."""
-        with open(self.folder / "stderr", "rb") as stderr:
-            stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - STDERR_TAIL_BYTES))
-            tail = stderr.read().decode("utf-8", "replace")
+        try:
+            with open(self.folder / "stderr", "rb") as stderr:
+                stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - STDERR_TAIL_BYTES))
+                tail = stderr.read().decode("utf-8", "replace")
+        except OSError as error:
+            tail = f"({error})"
         return {"codex_pid": self.pid, "exit": self._popen.returncode, "stderr": tail}
 
     def terminate(self) -> None:

@@ -21,7 +21,7 @@ from app.lib.errors import (
     ProxyError,
     UpstreamUnauthorized,
 )
-from app.lib.events import BackendEvent, Tick, TurnFailed
+from app.lib.events import BackendEvent, Queued, Tick, TurnFailed
 from app.lib.models import Model
 from app.lib.prompt import Prompt
 from app.pipeline import Client
@@ -58,12 +58,14 @@ class CodexTurn:
         self._process: CodexProcess | None = None
         #: The turns that run: thread id to turn id.
         self._running: dict[str, str] = {}
+        self._next_look_s = 0.0
+        self._gone_since_s: float | None = None
         #: False while calls are unanswered, and for good after the pipe broke.
         self._in_step = True
 
     def batches(self) -> Iterator[list[BackendEvent]]:
         yield self._tick()
-        process = self._process = yield from self._ticking(self._context.pool.lease(self._client))
+        process = self._process = yield from self._ticking(self._context.pool.lease(self._client), Queued())
         try:
             yield from self._start(process)
             while True:
@@ -121,9 +123,11 @@ class CodexTurn:
 
     def _read(self, process: CodexProcess) -> list[BackendEvent]:
         events: list[BackendEvent] = []
+        self._in_step = False  # for good, if one cannot be read: the rest of them is lost
         for notification in process.receive():
-            self._note_end(notification)
             events += self._reader.read(notification)
+            self._note_end(notification)
+        self._in_step = True
         return events + self._tick()
 
     def _note_end(self, notification: Notification) -> None:
@@ -133,7 +137,6 @@ class CodexTurn:
     def _interrupt(self, process: CodexProcess) -> bool:
         """Stop what still runs; false if codex does not say so in time."""
         deadline_s = time.monotonic() + self._context.settings.interrupt_timeout_s
-        process.unwatch()
         try:
             for thread_id, turn_id in self._running.items():
                 process.ask("turn/interrupt", {"threadId": thread_id, "turnId": turn_id})
@@ -147,28 +150,32 @@ class CodexTurn:
 
     def _tick(self) -> list[BackendEvent]:
         now_s = time.monotonic()
-        self._check_client(now_s)
+        if now_s >= self._next_look_s:
+            self._next_look_s = now_s + self._context.settings.tick_s
+            self._look_at_client(now_s)
         if now_s >= self._context.drain.deadline_s:
             return [TurnFailed(GatewayStopping("The gateway is restarting; try again."))]
         return [Tick(now_s)]
 
-    def _check_client(self, now_s: float) -> None:
+    def _look_at_client(self, now_s: float) -> None:
         """Leave when the client did; but let calls be answered first, or the process must be thrown away."""
-        left_s = self._process.client_left_s if self._process else None
-        if left_s is None:
+        if not self._client.has_left():
             return
-        if self._in_step or now_s >= left_s + self._context.settings.interrupt_timeout_s:
+        self._gone_since_s = self._gone_since_s or now_s
+        if self._in_step or now_s >= self._gone_since_s + self._context.settings.interrupt_timeout_s:
             raise ClientGone("The client closed the connection.")
 
-    def _ticking(self, waiting: Generator[None, None, T]) -> Generator[list[BackendEvent], None, T]:
-        """Give the time for every tick another wait yields."""
+    def _ticking(
+        self, waiting: Generator[None, None, T], *signs: BackendEvent
+    ) -> Generator[list[BackendEvent], None, T]:
+        """Give the time, and a sign of what it is spent on, for every tick another wait yields."""
         while True:
             try:
                 next(waiting)
             except StopIteration as stop:
                 result: T = stop.value
                 return result
-            yield self._tick()
+            yield [*signs, *self._tick()]
 
 
 def read_id(answer: dict[str, Any], kind: str) -> str:

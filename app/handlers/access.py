@@ -9,7 +9,9 @@ from typing import Any, assert_never
 
 import flask
 
-from app.lib.events import Completed, Failed, Finished, TurnEvent
+from app.handlers.client import ClientSocket
+from app.lib.events import Completed, Failed, Finished, TurnEvent, Waiting
+from app.settings import Settings
 
 log = logging.getLogger("access")
 
@@ -31,7 +33,7 @@ class Access:
     def observe(self, batches: Iterator[list[TurnEvent]]) -> Iterator[list[TurnEvent]]:
         """Pass a turn on and note when it began and how it ended."""
         for batch in batches:
-            if batch:
+            if batch and not isinstance(batch[0], Waiting):
                 self._fields.setdefault("first_event_ms", self._elapsed_ms())
             for event in batch:
                 if isinstance(event, Finished | Completed | Failed):
@@ -64,9 +66,14 @@ class Access:
         return round((time.monotonic() - self._began_s) * 1000, 1)
 
 
-def begin() -> None:
-    flask.g.access = Access()
-    flask.g.access.note(method=flask.request.method, path=flask.request.path)
+def build_begin(settings: Settings) -> Callable[[], None]:
+    def begin() -> None:
+        """Before anything is read: from here on the client may keep us waiting only so long."""
+        flask.g.client = ClientSocket(flask.request.environ, settings.socket_timeout_s)
+        flask.g.access = Access()
+        flask.g.access.note(method=flask.request.method, path=flask.request.path)
+
+    return begin
 
 
 def finish(response: flask.Response) -> flask.Response:

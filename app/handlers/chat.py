@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import flask
 
 from app.handlers.access import Access
-from app.handlers.client import ClientSocket
 from app.handlers.http import json_response, read_json
 from app.handlers.stream import stream_response
 from app.lib.deadlines import Deadlines
@@ -32,11 +31,13 @@ def build_blueprint(backend: Backend, settings: Settings) -> flask.Blueprint:
 
     def run(request: TurnRequest) -> Iterator[list[TurnEvent]]:
         """Start a turn that ends with this reply, whatever becomes of it."""
-        client = ClientSocket(flask.request.environ, settings.write_timeout_s)
-        turn = backend.open_turn(build_prompt(request), client)
         access: Access = flask.g.access
+        turn = backend.open_turn(build_prompt(request), flask.g.client)
+        batches = run_turn(turn, TurnCore(request.choices, deadlines))
+        # A turn that is still waiting for its process lets go of it when its generator is closed.
+        access.on_close(batches.close)
         access.on_close(turn.close)
-        return access.observe(run_turn(turn, TurnCore(request.choices, deadlines)))
+        return access.observe(batches)
 
     @blueprint.post("/v1/chat/completions")
     def create() -> flask.Response:

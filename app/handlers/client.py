@@ -1,30 +1,28 @@
-"""The client's socket, watched for its departure."""
+"""The client's socket: how long it may keep us waiting, and whether it is still there."""
 
 from __future__ import annotations
 
 import socket
 from typing import Any
 
+# Of `enum tcp_state`: those in which the other side is still there to be answered.
+TCP_ESTABLISHED = 1
+
 
 class ClientSocket:
-    """Satisfies the pipeline's `Client`; without a real socket nobody is watched."""
+    """Satisfies the pipeline's `Client`; without a real socket nobody leaves."""
 
-    def __init__(self, environ: dict[str, Any], write_timeout_s: float) -> None:
+    def __init__(self, environ: dict[str, Any], timeout_s: float) -> None:
         self._socket: socket.socket | None = environ.get("gunicorn.socket")
         if self._socket:
-            # A client that stops reading must not hold its codex process for ever.
-            self._socket.settimeout(write_timeout_s)
-
-    def fileno(self) -> int:
-        return self._socket.fileno() if self._socket else -1
+            # A client that neither sends nor reads must not hold a codex process for ever.
+            self._socket.settimeout(timeout_s)
 
     def has_left(self) -> bool:
+        """Ask the kernel: it knows of a hang-up also behind unread data, and never makes us wait."""
         if self._socket is None:
             return False
         try:
-            peeked = self._socket.recv(1, socket.MSG_PEEK)
+            return self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != TCP_ESTABLISHED
         except OSError:
             return True
-        # More data is a pipelined request: the socket stays readable and says nothing any more.
-        self._socket = None if peeked else self._socket
-        return not peeked

@@ -11,10 +11,13 @@ from typing import Any
 
 import flask
 import orjson
-from werkzeug.exceptions import HTTPException
+from gunicorn.http.errors import ParseException
+from werkzeug.exceptions import ClientDisconnected, HTTPException
 
 from app.lib.errors import (
+    BodyTimeout,
     BodyTooLarge,
+    ClientGone,
     InternalError,
     InvalidRequest,
     MethodNotAllowed,
@@ -25,6 +28,7 @@ from app.lib.errors import (
 
 log = logging.getLogger(__name__)
 
+LONGEST_RETRY_S = 31 * 24 * 3600
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
@@ -50,13 +54,29 @@ def read_json() -> Any:
     """The request's body; what is no JSON is refused before anything else looks at it."""
     if flask.request.mimetype != "application/json":
         raise NotJson("Send the body as `Content-Type: application/json`.")
-    data = flask.request.get_data(cache=False)
+    data = read_body()
     if not data:
         raise InvalidRequest("The request has no body.")
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise InvalidRequest(f"The body is not valid JSON: {error}") from error
+
+
+def read_body() -> bytes:
+    """The whole body; one that is too large, too slow or cut is an error, never a shorter body."""
+    try:
+        data = flask.request.get_data(cache=False)
+        if flask.request.content_length is None:
+            # A chunked body stops at the limit without a word; asking for more raises the 413.
+            flask.request.stream.read(1)
+    except ClientDisconnected as error:
+        if isinstance(error.__context__, TimeoutError):
+            raise BodyTimeout("The body did not arrive in time.") from error
+        raise ClientGone("The client left in the middle of its body.") from error
+    except ParseException as error:
+        raise InvalidRequest("The body is not framed as its headers say.") from error
+    return data
 
 
 def json_response(payload: Any, status: int = 200) -> flask.Response:
@@ -76,7 +96,7 @@ def render_error(error: ProxyError) -> flask.Response:
 
 def find_retry_after(error: ProxyError, now_s: float) -> int | None:
     if error.retry_at_s is not None:
-        return max(1, math.ceil(error.retry_at_s - now_s))
+        return min(max(1, math.ceil(error.retry_at_s - now_s)), LONGEST_RETRY_S)
     return error.retry_after_s
 
 

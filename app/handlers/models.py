@@ -6,18 +6,16 @@ from typing import Any
 
 import flask
 
-from app.handlers.client import ClientSocket
 from app.handlers.http import json_response
 from app.lib.models import Model, find_model
 from app.pipeline import Backend
-from app.settings import Settings
 
 
-def build_blueprint(backend: Backend, settings: Settings) -> flask.Blueprint:
+def build_blueprint(backend: Backend) -> flask.Blueprint:
     blueprint = flask.Blueprint("models", __name__)
 
     def list_models() -> tuple[Model, ...]:
-        return backend.models(ClientSocket(flask.request.environ, settings.write_timeout_s))
+        return backend.models(flask.g.client)
 
     @blueprint.get("/v1/models")
     def get_all() -> flask.Response:

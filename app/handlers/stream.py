@@ -10,7 +10,7 @@ from typing import Protocol
 import flask
 
 from app.lib.errors import ClientGone, InternalError
-from app.lib.events import Failed, TurnEvent
+from app.lib.events import Failed, TurnEvent, Waiting
 from app.lib.sse import KEEPALIVE
 from app.settings import Settings
 
@@ -43,13 +43,15 @@ def stream_response(
 
 
 def hold(batches: Iterator[list[TurnEvent]], commit_s: float) -> list[TurnEvent]:
-    """Wait until the model shows itself or `commit_s` passed: errors up to then keep their status."""
+    """Wait until the model shows itself or was given `commit_s`: errors up to then keep their status."""
     deadline_s = time.monotonic() + commit_s
     for batch in batches:
         for event in batch:
             if isinstance(event, Failed):
                 raise event.error
-        if batch or time.monotonic() >= deadline_s:
+        if Waiting() in batch:  # in the queue no time is the model's: overload stays a status
+            deadline_s = time.monotonic() + commit_s
+        elif batch or time.monotonic() >= deadline_s:
             return batch
     return []
 

@@ -8,6 +8,7 @@ ProxyError
 ├── NotFound 404                  no such route
 │   └── UnknownModel
 ├── MethodNotAllowed 405
+├── BodyTimeout 408              the client did not send what it announced
 ├── BodyTooLarge 413
 ├── NotJson 415
 ├── RateLimited 429               upstream is throttling
@@ -90,6 +91,13 @@ class MethodNotAllowed(ProxyError):
     status = 405
     type = "invalid_request_error"
     default_code = "method_not_allowed"
+
+
+class BodyTimeout(ProxyError):
+    status = 408
+    type = "invalid_request_error"
+    default_code = "request_timeout"
+    may_retry = False
 
 
 class BodyTooLarge(ProxyError):

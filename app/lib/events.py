@@ -104,6 +104,11 @@ class TurnFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class Queued:
+    """The turn waits for a codex process; nothing has been asked of the model yet."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """The time, at least once a second, on a clock that only moves forward."""
 
@@ -120,7 +125,12 @@ ChoiceEvent = (
     | Retrying
     | TurnEnded
 )
-BackendEvent = ChoiceEvent | TurnFailed | Tick
+BackendEvent = ChoiceEvent | TurnFailed | Queued | Tick
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Not even started: whatever goes wrong now can still be a plain status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,4 +175,4 @@ class Failed:
     error: ProxyError
 
 
-TurnEvent = Began | Text | Reasoning | Finished | Completed | Failed
+TurnEvent = Waiting | Began | Text | Reasoning | Finished | Completed | Failed

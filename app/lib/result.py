@@ -6,7 +6,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from app.lib.events import Began, Completed, Failed, Finished, FinishReason, Reasoning, Text, TurnEvent, Usage
+from app.lib.events import (
+    Began,
+    Completed,
+    Failed,
+    Finished,
+    FinishReason,
+    Reasoning,
+    Text,
+    TurnEvent,
+    Usage,
+    Waiting,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +40,10 @@ def collect(batches: Iterable[list[TurnEvent]], choices: int = 1) -> TurnResult:
     for batch in batches:
         for event in batch:
             match event:
-                case Completed(usage):
+                case Waiting():
                     pass
+                case Completed(total):
+                    usage = total
                 case Failed(error):
                     raise error
                 case _:

@@ -18,6 +18,7 @@ from app.lib.events import (
     FinishReason,
     MessageDone,
     ModelActive,
+    Queued,
     Reasoning,
     ReasoningDelta,
     ReasoningDone,
@@ -30,6 +31,7 @@ from app.lib.events import (
     TurnFailed,
     Usage,
     UsageReported,
+    Waiting,
 )
 
 
@@ -73,6 +75,8 @@ class TurnCore:
                 return self.fail(overdue) if overdue else []
             case TurnFailed(error):
                 return self.fail(error)
+            case Queued():
+                return [Waiting()]
             case _:
                 return self._feed_choice(event, self._choices[event.choice])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -41,6 +42,7 @@ IGNORED = (
     "user",
     "verbosity",
 )
+IMAGE_TYPES = ("data:image/png", "data:image/jpeg", "data:image/gif", "data:image/webp")
 ROLES = {
     "system": Role.DEVELOPER,
     "developer": Role.DEVELOPER,
@@ -112,11 +114,23 @@ def read_text_part(part: dict[str, Any], index: int) -> Part:
 
 def read_image_part(part: dict[str, Any], index: int) -> Part:
     match part.get("image_url"):
-        case {"url": str(url)} | str(url) if url.startswith("data:image/"):
+        case {"url": str(url)} | str(url) if is_image(url):
             return ImagePart(url)
         case _:
-            message = "Must be a data URL of an image (data:image/…); the gateway fetches nothing."
+            message = "Must be a PNG, JPEG, GIF or WebP image as a base64 data URL; nothing is fetched."
             raise ma.ValidationError({index: {"image_url": [message]}})
+
+
+def is_image(url: str) -> bool:
+    """Codex would put a remark of its own in the place of what it cannot decode."""
+    head, _, data = url.partition(";base64,")
+    if head not in IMAGE_TYPES or not data:
+        return False
+    try:
+        base64.b64decode(data, validate=True)
+    except ValueError:
+        return False
+    return True
 
 
 PartReader = Callable[[dict[str, Any], int], Part]

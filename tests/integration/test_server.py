@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import time
@@ -115,7 +116,8 @@ def test_an_error_before_the_commit_is_a_status(brisk: Gateway) -> None:
 def test_a_client_that_leaves_is_noticed(stand_in: StartGateway, script: Any, stream: bool) -> None:
     """Within two seconds; the turn is interrupted, the process lives on, nothing leaks."""
     log_name = "pipe.jsonl"
-    gateway = stand_in({"log": log_name})
+    gateway = stand_in({"log": log_name}, ready=False, PROXY_WARM_PROCESSES="0")
+    gateway.wait_listening()
     pipe_log = gateway.state_dir / "empty" / log_name
     assert gateway.chat("warm up").status_code == 200
     pids, [worker] = gateway.codex_pids, gateway.worker_pids
@@ -128,11 +130,11 @@ def test_a_client_that_leaves_is_noticed(stand_in: StartGateway, script: Any, st
     assert time.monotonic() - began_s < 2
     wait_until(lambda: count_open_files(worker) <= files)
     assert gateway.chat("again").status_code == 200
-    assert gateway.codex_pids >= pids
+    assert gateway.codex_pids == pids
 
 
 def test_a_client_that_stops_reading_is_left(stand_in: StartGateway) -> None:
-    gateway = stand_in({"log": "pipe.jsonl"}, PROXY_WRITE_TIMEOUT_MS="500")
+    gateway = stand_in({"log": "pipe.jsonl"}, PROXY_SOCKET_TIMEOUT_MS="500")
     client = open_stream(gateway, [{"repeat": {"say": ["x" * 1000], "times": 20_000}}, {"hang": True}])
     pipe_log = gateway.state_dir / "empty" / "pipe.jsonl"
     wait_until(lambda: "turn/interrupt" in pipe_log.read_text())
@@ -323,6 +325,81 @@ def test_overload_is_a_real_status(stand_in: StartGateway) -> None:
     assert response.headers["retry-after"]
     client.close()
     wait_until(lambda: gateway.chat("hi").status_code == 200)
+
+
+def test_overload_is_a_status_also_past_the_commit(stand_in: StartGateway) -> None:
+    """Waiting in the queue is not thinking: no 200 goes out for a turn that never started."""
+    gateway = stand_in(PROXY_MAX_PROCESSES="1", PROXY_QUEUE_TIMEOUT_MS="1500", PROXY_COMMIT_AFTER_MS="400")
+    with open_stream(gateway, [{"say": ["x"]}, {"hang": True}]) as client:
+        assert client.recv(10)
+        assert gateway.chat("hi", stream=True).status_code == 429
+
+
+def test_no_slot_is_lost_when_processes_cannot_start(stand_in: StartGateway) -> None:
+    gateway = stand_in(PROXY_MAX_PROCESSES="2", PROXY_WARM_PROCESSES="0", ready=False)
+    gateway.wait_listening()
+    assert requests.get(f"{gateway.base_url}/livez", timeout=10).status_code == 200
+    processes = gateway.state_dir / "processes"
+    processes.rmdir()
+    processes.write_text("in the way")
+    seen = {gateway.chat("hi").status_code for _ in range(4)}
+    processes.unlink()
+    assert seen == {503}
+    assert gateway.chat("hi").status_code == 200
+
+
+def test_no_slot_is_lost_when_folders_vanish(stand_in: StartGateway) -> None:
+    gateway = stand_in(PROXY_MAX_PROCESSES="2")
+    [pid] = gateway.codex_pids
+    shutil.rmtree(gateway.state_dir / "processes")
+    os.kill(pid, signal.SIGKILL)
+    seen = [gateway.chat("hi").status_code for _ in range(4)]
+    assert seen == [200] * 4
+    wait_until(lambda: len(gateway.codex_pids) in (1, 2))
+
+
+def test_a_turn_that_fails_while_its_process_starts_lets_go_of_it(stand_in: StartGateway) -> None:
+    gateway = stand_in(
+        {"boot": "slow:2"},
+        ready=False,
+        PROXY_MAX_PROCESSES="1",
+        PROXY_WARM_PROCESSES="0",
+        PROXY_FIRST_EVENT_TIMEOUT_MS="300",
+        PROXY_COMMIT_AFTER_MS="200",
+    )
+    gateway.wait_listening()
+    assert gateway.chat("hi").status_code == 504
+    wait_until(lambda: not gateway.codex_pids, 5)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        pytest.param(b"zz\r\n{}\r\n0\r\n\r\n", 400, id="bad-framing"),
+        pytest.param(b"5\r\n{", 408, id="stalled"),
+        pytest.param(b"1100001\r\n" + b" " * 0x1100001 + b"\r\n0\r\n\r\n", 413, id="too-large"),
+    ],
+)
+def test_chunked_bodies(stand_in: StartGateway, body: bytes, status: int) -> None:
+    gateway = stand_in(PROXY_SOCKET_TIMEOUT_MS="500")
+    host, _, port = gateway.base_url.removeprefix("http://").partition(":")
+    head = (
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n"
+    )
+    with socket.create_connection((host, int(port)), timeout=10) as client:
+        client.sendall(head + body)
+        assert client.recv(100).startswith(b"HTTP/1.1 %d " % status)
+    assert "Traceback" not in gateway.log
+
+
+def test_pipelined_data_does_not_hide_a_departure(stand_in: StartGateway) -> None:
+    gateway = stand_in(PROXY_MAX_PROCESSES="1", PROXY_QUEUE_TIMEOUT_MS="3000")
+    client = open_stream(gateway, [{"say": ["x"]}, {"hang": True}], stream=False)
+    wait_until(lambda: gateway.chat("hi", n=0).status_code == 400)
+    client.sendall(b"\r\n")
+    client.close()
+    assert gateway.chat("next").status_code == 200
 
 
 def test_many_requests_never_mix(stand_in: StartGateway) -> None:

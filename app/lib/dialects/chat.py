@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from app.lib.events import Began, Completed, Failed, Finished, Reasoning, Text, TurnEvent, Usage
+from app.lib.events import Began, Completed, Failed, Finished, Reasoning, Text, TurnEvent, Usage, Waiting
 from app.lib.result import ChoiceResult, TurnResult
 from app.lib.sse import DONE, encode_data
 
@@ -50,7 +50,7 @@ class ChatStream:
                 return self._close(usage)
             case Failed(error):
                 return encode_data(error.to_dict()) + DONE
-            case Began():
+            case Waiting() | Began():
                 return b""
             case _:
                 assert_never(event)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import time
@@ -10,9 +9,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from app.backend.pipe import NoClient, Pipe, check_client
-from app.handlers.client import ClientSocket
-from app.lib.errors import BackendTimeout, BackendUnavailable, ClientGone
+from app.backend.pipe import Pipe
+from app.lib.errors import BackendTimeout, BackendUnavailable
 
 MIB = 1024 * 1024
 PATIENCE_S = 20.0
@@ -131,85 +129,3 @@ def test_the_end_is_noticed_while_waiting_to_write(spawn: Spawn) -> None:
         BackendUnavailable, match=r"^(The codex process ended|Codex stopped taking requests)\.$"
     ):
         pipe.send(b"x" * MIB, PATIENCE_S)
-
-
-@pytest.fixture
-def sockets() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """The server's end of a connection and the client's."""
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        yield ours, theirs
-
-
-Sockets = tuple[socket.socket, socket.socket]
-
-
-def test_a_client_that_leaves_is_noticed_while_waiting(spawn: Spawn, sockets: Sockets) -> None:
-    pipe, _ = spawn(SILENT)
-    pipe.watch(ClientSocket({"gunicorn.socket": sockets[0]}, PATIENCE_S))
-    before = pipe.receive(0.01), pipe.client_left_s
-    sockets[1].close()
-    began_s = time.monotonic()
-    assert (before, pipe.receive(PATIENCE_S)) == (([], None), [])
-    assert pipe.client_left_s is not None
-    assert began_s <= pipe.client_left_s < began_s + PATIENCE_S
-
-
-def test_a_closed_socket_is_unwatched_by_its_number(spawn: Spawn, sockets: Sockets) -> None:
-    """The server may have closed the client's socket before the process gets its next owner."""
-    pipe, _ = spawn(SILENT)
-    pipe.watch(ClientSocket({"gunicorn.socket": sockets[0]}, PATIENCE_S))
-    sockets[0].close()
-    pipe.watch(NoClient())
-    assert measure_silence(pipe) >= SILENCE_S
-
-
-def test_a_client_that_sends_more_is_no_longer_watched(spawn: Spawn, sockets: Sockets) -> None:
-    """Pipelined data hides a later hang-up; the pipe must not spin on it either."""
-    pipe, _ = spawn(ECHO)
-    client = ClientSocket({"gunicorn.socket": sockets[0]}, PATIENCE_S)
-    pipe.watch(client)
-    sockets[1].send(b"GET / HTTP/1.1\r\n")
-    noticed = pipe.receive(PATIENCE_S)
-    sockets[1].close()
-    waited_s = measure_silence(pipe)
-    pipe.send(b"one\n", PATIENCE_S)
-    assert (noticed, client.fileno(), receive(pipe, 1)) == ([], -1, [b"one"])
-    assert waited_s >= SILENCE_S
-
-
-def test_a_client_is_watched_until_another_one_is(spawn: Spawn, sockets: Sockets) -> None:
-    pipe, _ = spawn(ECHO)
-    pipe.watch(ClientSocket({"gunicorn.socket": sockets[0]}, PATIENCE_S))
-    pipe.watch(NoClient())
-    sockets[1].close()
-    waited_s = measure_silence(pipe)
-    pipe.send(b"one\n", PATIENCE_S)
-    assert receive(pipe, 1) == [b"one"]
-    assert waited_s >= SILENCE_S
-
-
-def test_a_client_is_not_watched_while_writing(spawn: Spawn, sockets: Sockets) -> None:
-    """Half a line would spoil the pipe for the next request."""
-    pipe, _ = spawn(ECHO)
-    pipe.watch(ClientSocket({"gunicorn.socket": sockets[0]}, PATIENCE_S))
-    sockets[1].close()
-    pipe.send(b"x" * MIB + b"\n", PATIENCE_S)
-    pipe.watch(NoClient())
-    assert receive(pipe, 1) == [b"x" * MIB]
-
-
-def test_nobody_never_leaves() -> None:
-    assert (NoClient().fileno(), NoClient().has_left()) == (-1, False)
-
-
-def test_a_silent_client_is_looked_at_without_waiting(sockets: Sockets) -> None:
-    client = ClientSocket({"gunicorn.socket": sockets[0]}, PATIENCE_S)
-    check_client(client)
-    sockets[1].close()
-    with pytest.raises(ClientGone, match=r"^The client closed the connection\.$"):
-        check_client(client)
-
-
-def test_without_a_socket_nobody_leaves() -> None:
-    check_client(NoClient())

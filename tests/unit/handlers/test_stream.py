@@ -6,7 +6,7 @@ import pytest
 
 from app.handlers.stream import hold
 from app.lib.errors import RateLimited
-from app.lib.events import Began, Failed, Text, TurnEvent
+from app.lib.events import Began, Failed, Text, TurnEvent, Waiting
 
 HI = [Began(0), Text(0, "m", "Hi")]
 LONG_S = 1000.0
@@ -18,6 +18,7 @@ LONG_S = 1000.0
         pytest.param([[], [], HI, []], LONG_S, HI, 1, id="the-first-sign"),
         pytest.param([[], HI], 0, [], 1, id="too-long"),
         pytest.param([[], []], LONG_S, [], 0, id="nothing"),
+        pytest.param([[Waiting()], [Waiting()], [], HI], 0, [], 1, id="the-queue-does-not-count"),
     ],
 )
 def test_hold(batches: list[list[TurnEvent]], commit_s: float, expected: list[TurnEvent], left: int) -> None:

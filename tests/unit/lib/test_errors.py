@@ -21,6 +21,7 @@ TREE = {
     "NotFound": (404, INVALID, "not_found", None, True),
     "UnknownModel": (404, INVALID, "model_not_found", None, True),
     "MethodNotAllowed": (405, INVALID, "method_not_allowed", None, True),
+    "BodyTimeout": (408, INVALID, "request_timeout", None, False),
     "BodyTooLarge": (413, INVALID, "request_too_large", None, True),
     "NotJson": (415, INVALID, "unsupported_media_type", None, True),
     "RateLimited": (429, "rate_limit_error", "rate_limit_exceeded", 10, True),

@@ -21,7 +21,7 @@ ROLES = "Must be one of: system, developer, user, assistant."
 PARTS = "Must be one of: text, image_url."
 CONTENT = "Must be a string or a non-empty list of parts."
 MESSAGES = "Must be a non-empty list of messages."
-IMAGE = "Must be a data URL of an image (data:image/…); the gateway fetches nothing."
+IMAGE = "Must be a PNG, JPEG, GIF or WebP image as a base64 data URL; nothing is fetched."
 BOUNDS = "Must be greater than or equal to 1 and less than or equal to 5."
 LENGTH = "Length must be between 1 and 256."
 
@@ -113,6 +113,9 @@ def user(*content: Any) -> dict[str, Any]:
                 "file": {"url": "file:///etc/passwd"},
                 "remote-text": "http://example.com/a.png",
                 "text-data": {"url": "data:text/plain,hello"},
+                "undecodable": {"url": "data:image/png;base64,!!!!"},
+                "drawing": {"url": "data:image/svg+xml;base64,AAAA"},
+                "without-data": {"url": "data:image/png;base64,"},
                 "empty": {},
                 "null": None,
                 "number": {"url": 5},
