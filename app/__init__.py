@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import flask
 
 from app.backend.codex import CodexBackend
@@ -10,16 +13,22 @@ from app.pipeline import Backend
 from app.settings import Settings
 
 
+class Gateway(flask.Flask):
+    def ensure_sync(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        """No view or hook here is a coroutine; asking each of them, every time, is a cost of its own."""
+        return func
+
+
 def create_app(settings: Settings, backend: Backend | None = None) -> flask.Flask:
     """Build the application; the backend's processes start with `backend.start`, not here."""
     logs.configure(settings.log_level)
-    app = flask.Flask(__name__, static_folder=None)
+    app = Gateway(__name__, static_folder=None)
     app.url_map.merge_slashes = False  # a JSON 404 instead of a redirect
     app.config["MAX_CONTENT_LENGTH"] = settings.max_body_bytes
     served = app.extensions["backend"] = backend or CodexBackend(settings)
     sharing = cors.Cors(settings.allowed_origins)
 
-    app.before_request(access.build_begin(settings))
+    app.before_request(access.build_begin(settings.socket_timeout_s))
     http.register(app)
     app.before_request(sharing.answer_preflight)
     app.before_request(auth.build_check(settings.api_keys))

@@ -73,9 +73,8 @@ def parse_message(line: bytes) -> Message | None:
     if not isinstance(raw, dict):
         return None
     # Codex counts its own request ids from 0 like anyone: only `method` tells the two apart.
-    if isinstance(raw.get("method"), str):
-        return _parse_call(raw, raw["method"])
-    return _parse_response(raw)
+    method = raw.get("method")
+    return _parse_call(raw, method) if isinstance(method, str) else _parse_response(raw)
 
 
 def _parse_call(raw: dict[str, Any], method: str) -> Message | None:
@@ -86,11 +85,16 @@ def _parse_call(raw: dict[str, Any], method: str) -> Message | None:
 
 
 def _parse_response(raw: dict[str, Any]) -> Message | None:
+    id_, result = raw.get("id"), raw.get("result")
+    if not isinstance(id_, int):
+        return None
+    if isinstance(result, dict):
+        return Response(id_, result)
     match raw:
-        case {"id": int(id_), "error": {"code": int(code), "message": str(message)}}:
+        case {"error": {"code": int(code), "message": str(message)}}:
             return ErrorResponse(id_, code, message)
-        case {"id": int(id_), "result": result}:
-            return Response(id_, result if isinstance(result, dict) else {})
+        case {"result": _}:
+            return Response(id_, {})
         case _:
             return None
 

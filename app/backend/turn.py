@@ -58,7 +58,7 @@ class CodexTurn:
         self._process: CodexProcess | None = None
         #: The turns that run: thread id to turn id.
         self._running: dict[str, str] = {}
-        self._next_look_s = 0.0
+        self._next_look_s = time.monotonic() + context.settings.tick_s
         self._gone_since_s: float | None = None
         #: False while calls are unanswered, and for good after the pipe broke.
         self._in_step = True

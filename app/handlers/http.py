@@ -1,18 +1,16 @@
-"""What every reply shares: request ids, JSON bodies in and out, errors in one envelope."""
+"""What every reply shares: JSON bodies in and out, errors in one envelope."""
 
 from __future__ import annotations
 
 import logging
 import math
-import re
-import secrets
 import time
 from typing import Any
 
 import flask
 import orjson
 from gunicorn.http.errors import ParseException
-from werkzeug.exceptions import ClientDisconnected, HTTPException
+from werkzeug.exceptions import HTTPException
 
 from app.lib.errors import (
     BodyTimeout,
@@ -29,25 +27,12 @@ from app.lib.errors import (
 log = logging.getLogger(__name__)
 
 LONGEST_RETRY_S = 31 * 24 * 3600
-REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
 def register(app: flask.Flask) -> None:
-    app.before_request(give_request_id)
-    app.after_request(add_request_id)
     app.register_error_handler(ProxyError, render_error)
     app.register_error_handler(HTTPException, render_http_exception)
     app.register_error_handler(Exception, render_bug)
-
-
-def give_request_id() -> None:
-    asked = flask.request.headers.get("x-request-id", "")
-    flask.g.request_id = asked if REQUEST_ID.fullmatch(asked) else f"req_{secrets.token_hex(12)}"
-
-
-def add_request_id(response: flask.Response) -> flask.Response:
-    response.headers["x-request-id"] = flask.g.request_id
-    return response
 
 
 def read_json() -> Any:
@@ -65,18 +50,25 @@ def read_json() -> Any:
 
 def read_body() -> bytes:
     """The whole body; one that is too large, too slow or cut is an error, never a shorter body."""
+    request = flask.request
+    limit, length = request.max_content_length or 0, request.content_length
+    if length is not None and length > limit:
+        raise too_large()
     try:
-        data = flask.request.get_data(cache=False)
-        if flask.request.content_length is None:
-            # A chunked body stops at the limit without a word; asking for more raises the 413.
-            flask.request.stream.read(1)
-    except ClientDisconnected as error:
-        if isinstance(error.__context__, TimeoutError):
-            raise BodyTimeout("The body did not arrive in time.") from error
-        raise ClientGone("The client left in the middle of its body.") from error
+        data: bytes = request.environ["wsgi.input"].read(limit + 1 if length is None else length)
+    except TimeoutError as error:
+        raise BodyTimeout("The body did not arrive in time.") from error
     except ParseException as error:
         raise InvalidRequest("The body is not framed as its headers say.") from error
+    if len(data) > limit:
+        raise too_large()
+    if length is not None and len(data) < length:
+        raise ClientGone("The client left in the middle of its body.")
     return data
+
+
+def too_large() -> BodyTooLarge:
+    return BodyTooLarge("The body is larger than PROXY_MAX_BODY_MB.")
 
 
 def json_response(payload: Any, status: int = 200) -> flask.Response:
@@ -84,7 +76,7 @@ def json_response(payload: Any, status: int = 200) -> flask.Response:
 
 
 def render_error(error: ProxyError) -> flask.Response:
-    flask.g.error_code = error.code
+    flask.g.access.note(error=error.code)
     response = json_response(error.to_dict(), error.status)
     retry_after_s = find_retry_after(error, time.time())
     if retry_after_s is not None:
@@ -105,7 +97,6 @@ def render_http_exception(error: HTTPException) -> flask.Response:
     known = {
         404: NotFound(f"No such route: {request.method} {request.path}"),
         405: MethodNotAllowed(f"{request.method} is not allowed on {request.path}"),
-        413: BodyTooLarge("The body is larger than PROXY_MAX_BODY_MB."),
     }
     answer = known.get(error.code or 500) or InvalidRequest(error.description or error.name)
     response = render_error(answer)
@@ -115,5 +106,5 @@ def render_http_exception(error: HTTPException) -> flask.Response:
 
 
 def render_bug(error: Exception) -> flask.Response:
-    log.error("unhandled error", exc_info=error, extra={"fields": {"request_id": flask.g.get("request_id")}})
+    log.error("unhandled error", exc_info=error, extra={"fields": {"request_id": flask.g.access.request_id}})
     return render_error(InternalError("The gateway failed; its log has the details."))

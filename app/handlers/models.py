@@ -15,7 +15,7 @@ def build_blueprint(backend: Backend) -> flask.Blueprint:
     blueprint = flask.Blueprint("models", __name__)
 
     def list_models() -> tuple[Model, ...]:
-        return backend.models(flask.g.client)
+        return backend.models(flask.g.access.client)
 
     @blueprint.get("/v1/models")
     def get_all() -> flask.Response:

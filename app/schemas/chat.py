@@ -156,21 +156,12 @@ class ChatSchema(ma.Schema):
     messages = Messages(required=True)
     stream = fields.Boolean(load_default=False, allow_none=True)
     stream_options = fields.Nested(StreamOptionsSchema, load_default=dict, allow_none=True)
-    n = fields.Integer(load_default=1, allow_none=True, strict=True)
     reasoning_effort = fields.String(load_default=None, allow_none=True, validate=validate.OneOf(EFFORTS))
     logprobs = fields.Boolean(
         load_default=False,
         allow_none=True,
         validate=validate.NoneOf([True], error="Codex gives no log probabilities."),
     )
-
-    def __init__(self, max_choices: int) -> None:
-        super().__init__()
-        self._check_choices = validate.Range(1, max_choices)
-
-    @ma.validates("n")
-    def validate_choices(self, value: int | None, data_key: str) -> None:
-        self._check_choices(1 if value is None else value)
 
     @ma.post_load(pass_original=True)
     def build(self, data: dict[str, Any], original: dict[str, Any], **kwargs: Any) -> ChatRequest:
@@ -181,3 +172,12 @@ class ChatSchema(ma.Schema):
             include_usage=bool((data["stream_options"] or {}).get("include_usage")),
             ignored=tuple(name for name in IGNORED if original.get(name) is not None),
         )
+
+
+def build_chat_schema(max_choices: int) -> ma.Schema:
+    bounds = validate.Range(1, max_choices)
+
+    class BoundedChatSchema(ChatSchema):
+        n = fields.Integer(load_default=1, allow_none=True, strict=True, validate=bounds)
+
+    return BoundedChatSchema()
