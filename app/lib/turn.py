@@ -44,6 +44,10 @@ class _Choice:
     #: Items already shown, so that their whole form, which follows, repeats nothing.
     shown: set[str] = field(default_factory=set)
 
+    def begin(self, index: int) -> list[TurnEvent]:
+        self.began = True
+        return [Began(index)]
+
     def claim(self, item_id: str) -> bool:
         """Mark an item as shown; false if it was."""
         before = len(self.shown)
@@ -100,13 +104,8 @@ class TurnCore:
                 return []
             case _:
                 self._watch.note_event()
-                return self._begin(event.choice, choice) + self._show(event, choice)
-
-    def _begin(self, index: int, choice: _Choice) -> list[TurnEvent]:
-        if choice.began:
-            return []
-        choice.began = True
-        return [Began(index)]
+                shown = self._show(event, choice)
+                return shown if choice.began else [*choice.begin(event.choice), *shown]
 
     def _show(
         self,
@@ -114,20 +113,20 @@ class TurnCore:
         choice: _Choice,
     ) -> list[TurnEvent]:
         match event:
-            case TextDelta(text="") | ReasoningDelta(text="") | ModelActive():
-                return []
-            case TextDelta(index, item_id, text):
+            case TextDelta(index, item_id, text) if text:
                 choice.shown.add(item_id)
                 return [Text(index, item_id, text)]
-            case ReasoningDelta(index, item_id, part, text):
+            case ReasoningDelta(index, item_id, part, text) if text:
                 choice.shown.add(item_id)
                 return [Reasoning(index, item_id, part, text)]
-            case MessageDone(index, item_id, text):
-                return [Text(index, item_id, text)] if text and choice.claim(item_id) else []
-            case ReasoningDone(index, item_id, parts):
-                return _summarise(event) if any(parts) and choice.claim(item_id) else []
+            case MessageDone(index, item_id, text) if text and choice.claim(item_id):
+                return [Text(index, item_id, text)]
+            case ReasoningDone(index, item_id, parts) if any(parts) and choice.claim(item_id):
+                return [Reasoning(index, item_id, part, text) for part, text in enumerate(parts) if text]
             case TurnEnded(index, reason):
                 return self._end(index, reason)
+            case ModelActive() | TextDelta() | ReasoningDelta() | MessageDone() | ReasoningDone():
+                return []
             case _:
                 assert_never(event)
 
@@ -144,9 +143,3 @@ class TurnCore:
             return finished
         self.ended = True
         return [*finished, Completed(self._usage)]
-
-
-def _summarise(event: ReasoningDone) -> list[TurnEvent]:
-    return [
-        Reasoning(event.choice, event.item_id, part, text) for part, text in enumerate(event.parts) if text
-    ]
