@@ -6,9 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, assert_never
 
+import orjson
+
 from app.lib.events import Began, Completed, Failed, Finished, Reasoning, Text, TurnEvent, Usage, Waiting
 from app.lib.result import ChoiceResult, TurnResult
 from app.lib.sse import DONE, encode_data
+
+# No id or model of a chunk ends in this, so the last one found is the text's.
+CUT = "<text>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,7 @@ class ChatStream:
         self._identity = identity
         self._choices = choices
         self._include_usage = include_usage
+        self._text_frames = [self._cut_text_frame(index) for index in range(choices)]
 
     def open(self) -> bytes:
         """The role frames, which go out with the headers."""
@@ -41,7 +47,8 @@ class ChatStream:
     def _encode(self, event: TurnEvent) -> bytes:
         match event:
             case Text(choice, _, text):
-                return self._chunk([build_choice(choice, {"content": text})])
+                before, after = self._text_frames[choice]
+                return before + orjson.dumps(text) + after
             case Reasoning(choice, _, _, text):
                 return self._chunk([build_choice(choice, {"reasoning_content": text})])
             case Finished(choice, reason):
@@ -54,6 +61,13 @@ class ChatStream:
                 return b""
             case _:
                 assert_never(event)
+
+    def _cut_text_frame(self, choice: int) -> tuple[bytes, bytes]:
+        """What stands before and after the text: the same in every frame, and most frames are text."""
+        before, _, after = self._chunk([build_choice(choice, {"content": CUT})]).rpartition(
+            b'"%s"' % CUT.encode()
+        )
+        return before, after
 
     def _close(self, usage: Usage) -> bytes:
         return (self._chunk([], usage) if self._include_usage else b"") + DONE
