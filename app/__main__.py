@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pathlib
 import socket
-import subprocess
 import sys
 from collections.abc import Callable
 
@@ -38,8 +37,8 @@ def prepare_home(settings: Settings) -> CodexHome:
     home = CodexHome(settings)
     try:
         home.prepare()
-    except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
-        raise CannotRun(f"the codex binary {home.binary} does not start: {error}") from error
+    except OSError as error:
+        raise CannotRun(f"PROXY_STATE_DIR={settings.state_dir}: {error}") from error
     return home
 
 

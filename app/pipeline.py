@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+import contextlib
+from collections.abc import Generator
 from typing import Protocol
 
-from app.lib.errors import ClientGone, ProxyError
+from app.lib.errors import ProxyError
 from app.lib.events import BackendEvent, TurnEvent
 from app.lib.models import Model
 from app.lib.prompt import Prompt
@@ -19,17 +20,10 @@ class Client(Protocol):
         """Whether the client hung up; never waits."""
 
 
-class NoClient:
-    """Stands for the client where nobody waits."""
-
-    def has_left(self) -> bool:
-        return False
-
-
 class Turn(Protocol):
     """One running turn and the codex process it owns."""
 
-    def batches(self) -> Iterator[list[BackendEvent]]:
+    def batches(self) -> Generator[list[BackendEvent], None, None]:
         """What each read brings; a `Tick` at least once a second; raises `ProxyError`."""
 
     def close(self) -> None:
@@ -59,12 +53,11 @@ class Backend(Protocol):
 def run_turn(turn: Turn, core: TurnCore) -> Generator[list[TurnEvent], None, None]:
     """Pass one backend turn through the core, a batch per read."""
     try:
-        for batch in turn.batches():
-            yield core.feed_all(batch)
-            if core.ended:
-                return
-    except ClientGone:
-        raise
+        with contextlib.closing(turn.batches()) as batches:
+            for batch in batches:
+                yield core.feed_all(batch)
+                if core.ended:
+                    return
     except ProxyError as error:
         yield core.fail(error)
         return

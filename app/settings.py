@@ -15,10 +15,6 @@ LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
 DEFAULT_ORIGINS = ("app://obsidian.md", "capacitor://localhost", "http://localhost:*", "http://127.0.0.1:*")
 
 
-# What a codex process inherits: where to find things, and the network's way out.
-INHERITED = ("PATH", "LANG", "LC_ALL", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY", "NO_PROXY")
-
-
 class SettingsError(Exception):
     """A variable holds something it cannot mean."""
 
@@ -180,7 +176,7 @@ class Settings:
     commit_after_s: float = knob(
         "PROXY_COMMIT_AFTER_MS",
         "5000",
-        "How long a stream's 200 is held back for the model's first event, so that errors keep their status.",
+        "How long a stream's 200 waits for the model to begin; what goes wrong by then keeps its status.",
         parse_seconds,
     )
     keepalive_s: float = knob(
@@ -202,7 +198,8 @@ class Settings:
     max_line_bytes: int = knob("PROXY_MAX_LINE_MB", "64", "Longest line taken from codex.", parse_size)
     max_choices: int = knob("PROXY_MAX_CHAT_CHOICES", "5", "Largest `n` of a chat request.", parse_count)
     log_level: str = knob("PROXY_LOG_LEVEL", "info", "debug, info, warning or error.", parse_level)
-    inherited: Mapping[str, str] = field(default_factory=dict)
+    #: The rest of the environment, for what codex processes inherit.
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -212,8 +209,7 @@ class Settings:
             for each in dataclasses.fields(cls)
             if each.metadata and environ.get(each.metadata["name"])
         }
-        inherited = {name: environ[name] for name in INHERITED if name in environ}
-        settings = cls(**given, inherited=inherited)
+        settings = cls(**given, environ=dict(environ))
         if not settings.api_keys and settings.host not in LOOPBACK_HOSTS:
             raise SettingsError(
                 f"PROXY_HOST={settings.host}: an open gateway listens on loopback only; "

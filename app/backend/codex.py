@@ -38,9 +38,9 @@ class CodexBackend:
         return self._directory.all()
 
     def _refresh_models(self, client: Client) -> None:
-        process = run_through(self._pool.lease(client))
+        process = run_through(self._pool.lease(), client)
         try:
-            run_through(self._directory.refresh(process))
+            run_through(self._directory.refresh(process), client)
         except BaseException:
             self._pool.discard(process)
             raise

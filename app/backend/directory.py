@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
-from typing import Any
 
+from app.backend import calls
+from app.backend.calls import Call
 from app.backend.home import DEMO_MODEL, CodexHome
 from app.backend.process import CodexProcess
 from app.lib.models import Model, find_model
@@ -29,10 +30,11 @@ class ModelDirectory:
         return self._fresh_until_s > 0
 
     def refresh(self, process: CodexProcess) -> Generator[None, None, None]:
-        answer = yield from process.call("model/list", {})
-        listed = [entry for entry in answer.get("data") or [] if isinstance(entry.get("id"), str)]
+        answer = yield from process.call(calls.LIST_MODELS)
         self._listed = tuple(
-            Model(entry["id"], entry.get("model", entry["id"]), "openai") for entry in listed
+            Model(id_, entry.get("model", id_), "openai")
+            for entry in answer.get("data") or []
+            if isinstance(entry, dict) and isinstance(id_ := entry.get("id"), str)
         )
         self._fresh_until_s = time.monotonic() + FRESH_S
 
@@ -51,27 +53,9 @@ class ModelDirectory:
     def is_demo(self, model: Model) -> bool:
         return self.demo_url is not None and model.target == DEMO_MODEL
 
-    def thread_params(self, model: Model) -> dict[str, Any]:
-        """`thread/start` for a bare conversation with this model."""
-        params = {
-            "model": model.target,
-            "ephemeral": True,
-            "baseInstructions": "",
-            "sandbox": "read-only",
-            "approvalPolicy": "never",
-            "environments": [],
-            "cwd": str(self._home.work),
-            "experimentalRawEvents": True,
-        }
-        return params | self._demo_provider() if self.is_demo(model) else params
-
-    def _demo_provider(self) -> dict[str, Any]:
-        """The worker's own server: its port is known only here, so it travels with the thread."""
-        provider = {
-            "name": DEMO_MODEL,
-            "base_url": self.demo_url,
-            "wire_api": "responses",
-            "request_max_retries": 0,
-            "stream_max_retries": 0,
-        }
-        return {"modelProvider": DEMO_MODEL, "config": {"model_providers": {DEMO_MODEL: provider}}}
+    def start_thread(self, model: Model) -> Call:
+        call = calls.start_thread(model.target, str(self._home.work))
+        if self.demo_url and self.is_demo(model):
+            # Its port is known only to this worker, so it travels with the thread.
+            return calls.with_provider(call, DEMO_MODEL, self.demo_url)
+        return call

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import pathlib
 import shutil
@@ -19,6 +20,13 @@ import tomli_w
 from app.settings import Settings, SettingsError
 
 DEMO_MODEL = "demo"
+# What a codex process inherits: where to find things, and the network's way out.
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+INHERITED = (
+    *("PATH", "LANG", "LC_ALL", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+    *PROXIES,
+    *map(str.lower, PROXIES),
+)
 YOUNG_S = 60
 
 # Out of the box codex is a coding agent with a shell. All of this is off: the model sees the client's words.
@@ -110,19 +118,25 @@ class CodexHome:
 
     def environment(self, folder: pathlib.Path) -> dict[str, str]:
         """What a codex process sees: nothing of ours but what it needs to run."""
-        return dict(self._settings.inherited) | {
+        environ = self._settings.environ
+        inherited = {name: environ[name] for name in (*INHERITED, *self._key_names()) if name in environ}
+        return inherited | {
             "HOME": str(self.path),
             "CODEX_HOME": str(self.path),
             "CODEX_SQLITE_HOME": str(folder),
             "RUST_LOG": "error",
         }
 
-    def login_stamp(self) -> int:
+    def _key_names(self) -> list[str]:
+        """The variables an operator's own model provider takes its key and headers from."""
+        providers = self._overrides.get("model_providers", {}).values()
+        keys = [provider["env_key"] for provider in providers if "env_key" in provider]
+        headers = [provider.get("env_http_headers", {}).values() for provider in providers]
+        return [*keys, *itertools.chain.from_iterable(headers)]
+
+    def login_stamp(self) -> tuple[int, int]:
         """Changes whenever someone logs in or out; asked for every request."""
-        try:
-            return os.stat(self._auth_path).st_mtime_ns
-        except OSError:
-            return 0
+        return stamp_file(self._auth_path)
 
     def sweep(self) -> None:
         """Remove what killed processes left behind."""
@@ -141,10 +155,8 @@ class CodexHome:
     def _prepare_catalogue(self) -> pathlib.Path:
         """Written on this machine from the binary's own list, and anew when either changes."""
         path, stamp_path = self.path / "models.json", self.path / "models.stamp"
-        made_of = self.binary.stat()
-        stamp = repr(
-            (made_of.st_size, made_of.st_mtime_ns, self._extra_models(), BARE_MODEL, AGENT_KEYS)
-        ).encode()
+        made_of = stamp_file(self.binary)
+        stamp = repr((made_of, self._extra_models(), BARE_MODEL, AGENT_KEYS)).encode()
         if not path.exists() or not stamp_path.exists() or stamp_path.read_bytes() != stamp:
             write_atomically(path, build_catalogue(self._read_bundled_models(), self._extra_models()))
             write_atomically(stamp_path, stamp)
@@ -152,10 +164,12 @@ class CodexHome:
 
     def _read_bundled_models(self) -> list[dict[str, Any]]:
         command = [str(self.binary), "debug", "models", "--bundled"]
-        run = subprocess.run(
-            command, env=self.environment(self.path), capture_output=True, timeout=30, check=True
-        )
-        models: list[dict[str, Any]] = orjson.loads(run.stdout)["models"]
+        environment = self.environment(self.path)
+        try:
+            run = subprocess.run(command, env=environment, capture_output=True, timeout=30, check=True)
+            models: list[dict[str, Any]] = orjson.loads(run.stdout)["models"]
+        except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
+            raise SettingsError(f"the codex binary {self.binary} does not start: {error}") from error
         return models
 
 
@@ -202,6 +216,15 @@ def write_atomically(path: pathlib.Path, data: bytes) -> None:
     with open(handle, "wb") as file:
         file.write(data)
     pathlib.Path(name).replace(path)
+
+
+def stamp_file(path: str | pathlib.Path) -> tuple[int, int]:
+    """What changes when a file does; zeros when there is none."""
+    try:
+        about = os.stat(path)
+    except OSError:
+        return 0, 0
+    return about.st_size, about.st_mtime_ns
 
 
 def is_abandoned(folder: pathlib.Path) -> bool:

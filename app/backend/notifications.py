@@ -114,6 +114,15 @@ class NotificationReader:
                 self._resets_at_s = float(at)
 
 
+def find_ended_thread(notification: Notification) -> str | None:
+    """The thread whose turn this notification ends."""
+    match notification:
+        case Notification("turn/completed", {"threadId": str(thread_id)}):
+            return thread_id
+        case _:
+            return None
+
+
 def read_item_started(choice: int, params: Params) -> BackendEvent | None:
     # The user's own message is echoed as an item too; it says nothing about the model.
     return None if params.get("item", {}).get("type") == "userMessage" else ModelActive(choice)

@@ -50,9 +50,9 @@ class Pipe:
             return lines
         return self._read() if poll_fds(self._read_poll, timeout_s) else []
 
-    def glance(self) -> None:
-        """Take in what is there without waiting: a wait costs more, even for nothing."""
-        self._early += self._read()
+    def glance(self) -> list[bytes]:
+        """The lines that are there, without waiting: a wait costs more, even for nothing."""
+        return self._read()
 
     def send(self, data: bytes, timeout_s: float) -> None:
         """Write all of it; reads meanwhile, since codex may be stuck writing to us."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import enum
 import logging
 import threading
 import time
 from collections.abc import Generator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from app.backend.home import CodexHome
 from app.backend.process import CodexProcess
-from app.lib.errors import BackendUnavailable, ClientGone, GatewayBusy, GatewayStopping, ProxyError
-from app.pipeline import Client, NoClient
+from app.lib.errors import BackendUnavailable, ClientGone, GatewayBusy, GatewayStopping
+from app.lib.events import Queued
+from app.pipeline import Client
 from app.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -21,6 +24,11 @@ SPARE_LIFETIME_S = 60.0
 MAX_BACK_OFF_S = 30.0
 CLOSE_TIMEOUT_S = 5.0
 SWEEP_PERIOD_S = 60.0
+
+
+class Slot(enum.Enum):
+    FREE = enum.auto()
+    NONE = enum.auto()
 
 
 class Pool:
@@ -43,36 +51,29 @@ class Pool:
         """Begin to keep processes warm; in the worker, after fork."""
         threading.Thread(target=self._keep, name="codex-pool", daemon=True).start()
 
-    def lease(self, client: Client) -> Generator[None, None, CodexProcess]:
+    def lease(self) -> Generator[Queued | None, None, CodexProcess]:
         """A process for one owner: an idle one, else a new one; yields while it waits."""
         deadline_s = time.monotonic() + self._settings.queue_timeout_s
         while True:
-            process = self._take_idle()
-            if process is None and self._take_slot():
-                process = yield from self._start_process(client)
-            if process:
-                return process
+            found = self._take()
+            if isinstance(found, CodexProcess):
+                return found
+            if found is Slot.FREE:
+                return (yield from self._start_process())
             if time.monotonic() >= deadline_s:
                 raise GatewayBusy("Every codex process is busy; try again shortly.")
-            with self._changed:
-                self._changed.wait(self._settings.tick_s)
-            check_client(client)
-            yield
+            yield Queued()
 
     def give_back(self, process: CodexProcess) -> None:
         """Make a process that is between turns available again."""
-        if process.turns >= self._settings.process_max_turns or self._closing.is_set():
-            self.discard(process)
-            return
-        try:
-            process.rest()
-        except ProxyError:
-            self.discard(process)
-            return
+        is_fit = process.turns < self._settings.process_max_turns and process.rest()
         with self._changed:
-            self._owned.discard(process)
-            self._idle.append((time.monotonic(), process))
-            self._changed.notify()
+            if is_fit and not self._closing.is_set():
+                self._owned.discard(process)
+                self._idle.append((time.monotonic(), process))
+                self._changed.notify()
+                return
+        self.discard(process)
 
     def discard(self, process: CodexProcess) -> None:
         """End a process, without making its owner wait for that."""
@@ -89,48 +90,56 @@ class Pool:
                 process.terminate()
             self._changed.wait_for(lambda: self._slots_taken == 0, CLOSE_TIMEOUT_S)
 
-    def _take_idle(self) -> CodexProcess | None:
+    def _take(self) -> CodexProcess | Slot:
+        """An idle process, or a slot for a new one, or a wait of at most a tick for either."""
         with self._changed:
+            if self._closing.is_set():
+                raise GatewayStopping("The gateway is shutting down.")
             while self._idle:
                 _, process = self._idle.pop()
                 self._owned.add(process)
                 if self._is_usable(process):
                     return process
                 self.discard(process)
-        return None
+            if self._slots_taken < self._settings.max_processes:
+                self._slots_taken += 1
+                return Slot.FREE
+            self._changed.wait(self._settings.tick_s)
+            return Slot.NONE
 
     def _take_slot(self) -> bool:
-        if self._closing.is_set():
-            raise GatewayStopping("The gateway is shutting down.")
         with self._changed:
-            if self._slots_taken >= self._settings.max_processes:
-                return False
-            self._slots_taken += 1
-            return True
+            is_free = self._slots_taken < self._settings.max_processes
+            self._slots_taken += is_free
+            return is_free
 
     def _free_slot(self) -> None:
         with self._changed:
             self._slots_taken -= 1
             self._changed.notify_all()
 
-    def _start_process(self, client: Client) -> Generator[None, None, CodexProcess]:
+    def _start_process(self) -> Generator[None, None, CodexProcess]:
         """Fill a slot that was taken."""
+        process = self._spawn()
         try:
-            process = CodexProcess(self._home, self._settings)
-        except BaseException as error:
-            self._free_slot()
-            if isinstance(error, OSError):
-                raise BackendUnavailable(f"A codex process could not be started: {error.strerror}") from error
-            raise
-        self._owned.add(process)
-        try:
-            for _ in process.greet():
-                check_client(client)
-                yield
+            yield from process.greet()
         except BaseException:
             self.discard(process)
             raise
         self.has_greeted = True
+        return process
+
+    def _spawn(self) -> CodexProcess:
+        try:
+            process = CodexProcess(self._home, self._settings)
+        except OSError as error:
+            self._free_slot()
+            raise BackendUnavailable(f"A codex process could not be started: {error.strerror}") from error
+        except BaseException:
+            self._free_slot()
+            raise
+        with self._changed:
+            self._owned.add(process)
         return process
 
     def _is_usable(self, process: CodexProcess) -> bool:
@@ -138,13 +147,15 @@ class Pool:
         return process.is_alive() and process.login_stamp == self._home.login_stamp()
 
     def _end(self, process: CodexProcess) -> None:
+        died = None if process.is_alive() else process.describe_end()
         try:
-            if not process.is_alive():
-                log.warning("a codex process ended by itself", extra={"fields": process.describe_end()})
             process.kill()
         finally:
-            self._owned.discard(process)
+            with self._changed:
+                self._owned.discard(process)
             self._free_slot()
+        if died and not self._closing.is_set():
+            log.warning("a codex process ended by itself", extra={"fields": died})
 
     def _keep(self) -> None:
         pause_s = 0.0
@@ -166,7 +177,7 @@ class Pool:
         """Start one process ahead of need; false when none is needed, or no slot is free."""
         if len(self._idle) >= self._settings.warm_processes or not self._take_slot():
             return False
-        self.give_back(run_through(self._start_process(NoClient())))
+        self.give_back(run_through(self._start_process()))
         return True
 
     def _retire_spares(self) -> None:
@@ -181,19 +192,17 @@ class Pool:
                 self.discard(entry[1])
 
 
-def check_client(client: Client) -> None:
-    if client.has_left():
-        raise ClientGone("The client closed the connection.")
-
-
 T = TypeVar("T")
 
 
-def run_through(waiting: Generator[None, None, T]) -> T:
-    """Wait for a generator's result where nothing else is to be done meanwhile."""
-    while True:
-        try:
-            next(waiting)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
+def run_through(waiting: Generator[Any, None, T], client: Client | None = None) -> T:
+    """Wait for a generator's result where nothing else is to be done; as long as the client does, if any."""
+    with contextlib.closing(waiting):
+        while True:
+            try:
+                next(waiting)
+            except StopIteration as stop:
+                result: T = stop.value
+                return result
+            if client and client.has_left():
+                raise ClientGone("The client closed the connection.")

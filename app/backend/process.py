@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, assert_never
 
-from app.backend import jsonrpc
+from app.backend import calls, jsonrpc
+from app.backend.calls import Call
 from app.backend.home import CodexHome
 from app.backend.pipe import Pipe
 from app.lib.errors import BackendRefused, BackendTimeout, BackendUnavailable, ProxyError
@@ -20,17 +22,6 @@ from app.settings import Settings
 
 log = logging.getLogger(__name__)
 
-CLIENT_INFO = {"name": "codex_gateway", "title": "Codex Gateway", "version": "0.1.0"}
-# `item/started` stays: it is the earliest sign that the model answers.
-UNREAD_NOTIFICATIONS = [
-    "thread/started",
-    "thread/status/changed",
-    "thread/settings/updated",
-    "turn/started",
-    "item/completed",
-    "item/reasoning/summaryPartAdded",
-    "remoteControl/status/changed",
-]
 OVERLOADED = -32001
 TERMINATE_GRACE_S = 2
 STDERR_TAIL_BYTES = 2000
@@ -41,24 +32,19 @@ class Account:
     needs_login: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Primed:
-    """A thread opened ahead of the next request: the call, and what it asked for."""
-
-    call_id: int
-    params: dict[str, Any]
-
-
 class CodexProcess:
     """Owned by one request or by the pool; whoever owns it reads its pipe."""
 
     def __init__(self, home: CodexHome, settings: Settings) -> None:
         self._settings = settings
         self._next_id = 0
+        self._unanswered: set[int] = set()
+        self._is_broken = False
         self._replies: dict[int, jsonrpc.Response | jsonrpc.ErrorResponse] = {}
         self._inbox: list[jsonrpc.Notification] = []
-        self._thread_params: dict[str, Any] | None = None
-        self._primed: Primed | None = None
+        #: The last thread opened, and the id of the call that opened one more like it.
+        self._thread: Call | None = None
+        self._primed_id: int | None = None
         self.login_stamp = home.login_stamp()
         self.turns = 0
         self.account = Account(needs_login=False)
@@ -97,90 +83,98 @@ class CodexProcess:
     def pid(self) -> int:
         return self._popen.pid
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether it can serve another turn: its pipe is whole and nothing is left unanswered."""
+        return not self._unanswered and not self._is_broken
+
     def greet(self) -> Generator[None, None, None]:
         """Say hello and learn the login; yields while it waits."""
-        capabilities = {"experimentalApi": True, "optOutNotificationMethods": UNREAD_NOTIFICATIONS}
-        hello = {"clientInfo": CLIENT_INFO, "capabilities": capabilities}
-        yield from self.call("initialize", hello, self._settings.start_timeout_s)
+        yield from self.call(calls.INITIALIZE, self._settings.start_timeout_s)
         self._send(jsonrpc.encode_notification("initialized"))
         self.account = yield from self._read_account()
 
     def _read_account(self) -> Generator[None, None, Account]:
         try:
-            answer = yield from self.call("account/read", {})
+            answer = yield from self.call(calls.READ_ACCOUNT, self._settings.start_timeout_s)
         except BackendRefused:
             # With a ChatGPT login and no network codex cannot tell: unknown is not logged out.
             return Account(needs_login=False)
         return Account(bool(answer.get("requiresOpenaiAuth")) and answer.get("account") is None)
 
-    def open_threads(self, params: dict[str, Any], count: int) -> Generator[None, None, list[dict[str, Any]]]:
-        """Call `thread/start` so many times; the first may have been opened ahead."""
-        primed, self._primed = self._primed, None
-        self._thread_params = params
-        if primed is None or primed.params != params:
-            self.turns += count
-            return (yield from self.call_all([("thread/start", params)] * count))
-        self._pipe.glance()
-        first = yield from self._await(primed.call_id, "thread/start", self._deadline())
-        rest = (yield from self.open_threads(params, count - 1)) if count > 1 else []
-        return [first, *rest]
+    def open_threads(self, thread: Call, count: int) -> Generator[None, None, list[dict[str, Any]]]:
+        """Open so many threads; the first may have been opened ahead."""
+        same, self._thread = thread == self._thread, thread
+        primed_id, self._primed_id = self._primed_id, None
+        ahead = {primed_id: thread[0]} if primed_id is not None and same else {}
+        if ahead:
+            self._unanswered.update(ahead)
+            self._take_in(self._pipe.glance)
+        self.turns += count - len(ahead)
+        pending = ahead | self._request([thread] * (count - len(ahead)))
+        return (yield from self._await_all(pending, self._settings.rpc_timeout_s))
 
-    def call(
-        self, method: str, params: dict[str, Any], timeout_s: float | None = None
-    ) -> Generator[None, None, dict[str, Any]]:
+    def call(self, call: Call, timeout_s: float | None = None) -> Generator[None, None, dict[str, Any]]:
         """Ask and wait for the answer; yields at least once a tick while it waits."""
-        answers = yield from self.call_all([(method, params)], timeout_s)
+        answers = yield from self.call_all([call], timeout_s)
         return answers[0]
 
     def call_all(
-        self, calls: Iterable[tuple[str, dict[str, Any]]], timeout_s: float | None = None
+        self, batch: Sequence[Call], timeout_s: float | None = None
     ) -> Generator[None, None, list[dict[str, Any]]]:
         """Ask several things in one write; codex takes the calls of one thread in order."""
-        pending: list[tuple[int, str]] = []
-        data = b""
-        for method, params in calls:
-            self._next_id += 1
-            pending.append((self._next_id, method))
-            data += jsonrpc.encode_request(self._next_id, method, params)
-        deadline_s = self._deadline(timeout_s)
-        self._send(data)
-        answers = []
-        for id_, method in pending:
-            answers.append((yield from self._await(id_, method, deadline_s)))
-        return answers
+        pending = self._request(batch)
+        return (yield from self._await_all(pending, timeout_s or self._settings.rpc_timeout_s))
 
-    def _deadline(self, timeout_s: float | None = None) -> float:
-        return time.monotonic() + (timeout_s or self._settings.rpc_timeout_s)
+    def _request(self, batch: Sequence[Call]) -> dict[int, str]:
+        """Send calls; their ids and methods."""
+        numbered = dict(enumerate(batch, self._next_id + 1))
+        self._next_id += len(numbered)
+        self._unanswered.update(numbered)
+        self._send(b"".join(jsonrpc.encode_request(id_, *call) for id_, call in numbered.items()))
+        return {id_: method for id_, (method, _) in numbered.items()}
 
-    def _await(self, id_: int, method: str, deadline_s: float) -> Generator[None, None, dict[str, Any]]:
-        while id_ not in self._replies:
+    def _await_all(
+        self, pending: dict[int, str], timeout_s: float
+    ) -> Generator[None, None, list[dict[str, Any]]]:
+        deadline_s = time.monotonic() + timeout_s
+        while self._unanswered.intersection(pending):
             remaining_s = deadline_s - time.monotonic()
             if remaining_s <= 0:
-                raise BackendTimeout(f"Codex did not answer {method} in time.")
-            lines = self._pipe.receive(min(remaining_s, self._settings.tick_s))
-            self._sort(lines)
-            if not lines:
-                yield
-        reply = self._replies.pop(id_)
-        if isinstance(reply, jsonrpc.ErrorResponse):
-            raise _to_error(method, reply)
-        return reply.result
+                raise BackendTimeout(f"Codex did not answer {', '.join(set(pending.values()))} in time.")
+            self._take_in(self._pipe.receive, min(remaining_s, self._settings.tick_s))
+            yield
+        return [read_reply(method, self._replies.pop(id_)) for id_, method in pending.items()]
 
-    def ask(self, method: str, params: dict[str, Any]) -> int:
-        """Call without waiting for the answer."""
+    def ask(self, call: Call, timeout_s: float) -> int:
+        """Call without waiting for the answer; it may never come."""
         self._next_id += 1
-        self._send(jsonrpc.encode_request(self._next_id, method, params))
+        self._send(jsonrpc.encode_request(self._next_id, *call), timeout_s)
         return self._next_id
 
     def receive(self) -> list[jsonrpc.Notification]:
         """What arrived, waiting at most a tick."""
         if not self._inbox:
-            self._sort(self._pipe.receive(self._settings.tick_s))
+            self._take_in(self._pipe.receive, self._settings.tick_s)
         notifications, self._inbox = self._inbox, []
         return notifications
 
-    def _send(self, data: bytes) -> None:
-        self._pipe.send(data, self._settings.rpc_timeout_s)
+    def _take_in(self, read: Callable[..., list[bytes]], *arguments: float) -> None:
+        with self._breaking():
+            self._sort(read(*arguments))
+
+    def _send(self, data: bytes, timeout_s: float | None = None) -> None:
+        with self._breaking():
+            self._pipe.send(data, timeout_s or self._settings.rpc_timeout_s)
+
+    @contextlib.contextmanager
+    def _breaking(self) -> Iterator[None]:
+        """What goes wrong on the pipe leaves it in a state nobody knows."""
+        try:
+            yield
+        except ProxyError:
+            self._is_broken = True
+            raise
 
     def _sort(self, lines: list[bytes]) -> None:
         for line in lines:
@@ -188,6 +182,7 @@ class CodexProcess:
                 case jsonrpc.Notification() as notification:
                     self._inbox.append(notification)
                 case jsonrpc.Response(id_) | jsonrpc.ErrorResponse(id_) as reply:
+                    self._unanswered.discard(id_)
                     self._replies[id_] = reply
                 case jsonrpc.ServerRequest() as request:
                     self._decline(request)
@@ -196,20 +191,22 @@ class CodexProcess:
 
     def _decline(self, request: jsonrpc.ServerRequest) -> None:
         """No approval, login or tool of codex's own is ever granted; an unanswered request hangs the turn."""
-        log.warning("declined %s", request.method, extra={"fields": {"codex_pid": self.pid}})
         self._send(jsonrpc.encode_error(request.id, "not available here"))
+        log.warning("declined %s", request.method, extra={"fields": {"codex_pid": self.pid}})
 
-    def rest(self) -> None:
-        """Between two owners: forget the last turn, and open a thread like its own ahead."""
+    def rest(self) -> bool:
+        """Between two owners: forget the last turn, and open a thread like its own ahead of the next."""
         self._inbox.clear()
-        if self._primed is None:
+        if self._primed_id is None:
             self._replies.clear()
             self._prime()
+        return self.is_settled
 
     def _prime(self) -> None:
-        if self._thread_params is not None:
-            self._primed = Primed(self.ask("thread/start", self._thread_params), self._thread_params)
-            self.turns += 1
+        if self._thread is not None:
+            with contextlib.suppress(ProxyError):  # which leaves it unsettled
+                self._primed_id = self.ask(self._thread, self._settings.interrupt_timeout_s)
+                self.turns += 1
 
     def is_alive(self) -> bool:
         return self._popen.poll() is None
@@ -240,7 +237,13 @@ class CodexProcess:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _to_error(method: str, reply: jsonrpc.ErrorResponse) -> ProxyError:
-    if reply.code == OVERLOADED:
-        return BackendUnavailable("Codex is overloaded.")
-    return BackendRefused(f"Codex refused {method}: {reply.message}")
+def read_reply(method: str, reply: jsonrpc.Response | jsonrpc.ErrorResponse) -> dict[str, Any]:
+    match reply:
+        case jsonrpc.Response(_, result):
+            return result
+        case jsonrpc.ErrorResponse(_, code, _) if code == OVERLOADED:
+            raise BackendUnavailable("Codex is overloaded.")
+        case jsonrpc.ErrorResponse(_, _, message):
+            raise BackendRefused(f"Codex refused {method}: {message}")
+        case _:
+            assert_never(reply)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import secrets
@@ -12,6 +13,7 @@ from typing import Any, assert_never
 import flask
 
 from app.handlers.client import ClientSocket
+from app.lib.errors import InternalError
 from app.lib.events import Completed, Failed, Finished, TurnEvent, Waiting
 
 ENDS = (Finished, Completed, Failed)
@@ -28,23 +30,32 @@ class Access:
         self.request_id = request_id
         self._began_s = time.monotonic()
         self._fields: dict[str, Any] = {}
-        self._closers: list[Callable[[], None]] = []
+        self._closers = contextlib.ExitStack()
 
     def note(self, **fields: Any) -> None:
         self._fields |= fields
 
     def on_close(self, closer: Callable[[], None]) -> None:
-        self._closers.append(closer)
+        """Have this called at the end, last one first, whatever the others do."""
+        self._closers.callback(closer)
 
     def observe(self, batches: Iterator[list[TurnEvent]]) -> Iterator[list[TurnEvent]]:
         """Pass a turn on and note when it began and how it ended."""
-        for batch in batches:
+        for batch in self._guard(batches):
             if batch and not isinstance(batch[0], Waiting):
                 self._fields.setdefault("first_event_ms", self._elapsed_ms())
             for event in batch:
                 if isinstance(event, ENDS):
                     self._note_end(event)
             yield batch
+
+    def _guard(self, batches: Iterator[list[TurnEvent]]) -> Iterator[list[TurnEvent]]:
+        """A fault of our own ends a turn as any failure does: after the first byte nothing may be raised."""
+        try:
+            yield from batches
+        except Exception:
+            log.exception("a turn broke", extra={"fields": {"request_id": self.request_id}})
+            yield [Failed(InternalError("The gateway failed; its log has the details."))]
 
     def _note_end(self, event: Finished | Completed | Failed) -> None:
         match event:
@@ -59,11 +70,9 @@ class Access:
 
     def close(self) -> None:
         """Release what the request held, then write its line. Safe to call again."""
-        closers, self._closers = self._closers, []
         fields, self._fields = self._fields, {}
         try:
-            for closer in closers:
-                closer()
+            self._closers.close()
         finally:
             if fields:
                 write_line(fields | {"duration_ms": self._elapsed_ms()})

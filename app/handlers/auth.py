@@ -9,14 +9,12 @@ import flask
 
 from app.lib.errors import InvalidKey
 
-OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
-
 
 def build_check(api_keys: tuple[str, ...]) -> Callable[[], None]:
     keys = tuple(key.encode() for key in api_keys)
 
     def check_key() -> None:
-        if not keys or flask.request.path in OPEN_PATHS:
+        if not keys or flask.request.blueprint == "health":
             return
         # WSGI hands header bytes over as latin-1; encoding gives the client's bytes back.
         scheme, _, given = flask.request.headers.get("authorization", "").partition(" ")

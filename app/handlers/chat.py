@@ -19,14 +19,14 @@ from app.lib.request import TurnRequest
 from app.lib.result import collect
 from app.lib.turn import TurnCore
 from app.pipeline import Backend, run_turn
-from app.schemas.chat import ChatRequest, build_chat_schema
+from app.schemas.chat import ChatRequest, ChatSchema
 from app.schemas.loading import load_body
 from app.settings import Settings
 
 
 def build_blueprint(backend: Backend, settings: Settings) -> flask.Blueprint:
     blueprint = flask.Blueprint("chat", __name__)
-    schema = build_chat_schema(settings.max_choices)
+    schema = ChatSchema(settings.max_choices)
     deadlines = Deadlines(settings.first_event_timeout_s, settings.idle_timeout_s, settings.total_timeout_s)
 
     def run(request: TurnRequest) -> Iterator[list[TurnEvent]]:
@@ -34,9 +34,9 @@ def build_blueprint(backend: Backend, settings: Settings) -> flask.Blueprint:
         access: Access = flask.g.access
         turn = backend.open_turn(build_prompt(request), access.client)
         batches = run_turn(turn, TurnCore(request.choices, deadlines))
-        # A turn that is still waiting for its process lets go of it when its generator is closed.
-        access.on_close(batches.close)
         access.on_close(turn.close)
+        # Before that: a turn that still waits for its process lets go of it when its generator is closed.
+        access.on_close(batches.close)
         return access.observe(batches)
 
     @blueprint.post("/v1/chat/completions")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import socket
 from typing import Any
 
-# Of `enum tcp_state`: those in which the other side is still there to be answered.
+# Of `enum tcp_state`: the one in which both sides are there.
 TCP_ESTABLISHED = 1
+INTERNET = (socket.AF_INET, socket.AF_INET6)
 
 
 class ClientSocket:
@@ -20,7 +21,7 @@ class ClientSocket:
 
     def has_left(self) -> bool:
         """Ask the kernel: it knows of a hang-up also behind unread data, and never makes us wait."""
-        if self._socket is None:
+        if self._socket is None or self._socket.family not in INTERNET:
             return False
         try:
             return self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != TCP_ESTABLISHED

@@ -92,14 +92,15 @@ def find_retry_after(error: ProxyError, now_s: float) -> int | None:
     return error.retry_after_s
 
 
+HTTP_ERRORS: dict[int, tuple[type[ProxyError], str]] = {
+    404: (NotFound, "No such route"),
+    405: (MethodNotAllowed, "Not allowed here"),
+}
+
+
 def render_http_exception(error: HTTPException) -> flask.Response:
-    request = flask.request
-    known = {
-        404: NotFound(f"No such route: {request.method} {request.path}"),
-        405: MethodNotAllowed(f"{request.method} is not allowed on {request.path}"),
-    }
-    answer = known.get(error.code or 500) or InvalidRequest(error.description or error.name)
-    response = render_error(answer)
+    kind, text = HTTP_ERRORS.get(error.code or 500, (InvalidRequest, "Not understood"))
+    response = render_error(kind(f"{text}: {flask.request.method} {flask.request.path}"))
     if error.code == 405 and getattr(error, "valid_methods", None):
         response.headers["allow"] = ", ".join(error.valid_methods)  # type: ignore[attr-defined]
     return response

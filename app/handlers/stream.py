@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 import flask
 
-from app.lib.errors import ClientGone, InternalError
 from app.lib.events import Failed, TurnEvent, Waiting
 from app.lib.sse import KEEPALIVE
 from app.settings import Settings
-
-log = logging.getLogger(__name__)
 
 SSE_HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
@@ -62,21 +58,10 @@ def paced(
     """One write a batch; silence is counted from the last byte the client got."""
     yield encoder.open() + encoder.feed(held)
     written_s = time.monotonic()
-    for batch in guarded(batches):
+    for batch in batches:
         chunk = encoder.feed(batch)
         if not chunk and time.monotonic() - written_s >= keepalive_s:
             chunk = KEEPALIVE
         if chunk:
             yield chunk
             written_s = time.monotonic()
-
-
-def guarded(batches: Iterator[list[TurnEvent]]) -> Iterator[list[TurnEvent]]:
-    """After the first byte nothing may be raised: a fault of ours ends the stream like any other failure."""
-    try:
-        yield from batches
-    except ClientGone:
-        return
-    except Exception:
-        log.exception("a stream broke")
-        yield [Failed(InternalError("The gateway failed; its log has the details."))]

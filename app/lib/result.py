@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import assert_never
@@ -23,7 +25,8 @@ from app.lib.events import (
 @dataclass(frozen=True, slots=True)
 class ChoiceResult:
     text: str
-    reasoning: str
+    #: The parts of the summaries, in order.
+    reasoning: tuple[str, ...]
     finish: FinishReason
 
 
@@ -54,15 +57,16 @@ def collect(batches: Iterable[list[TurnEvent]], choices: int = 1) -> TurnResult:
 @dataclass(slots=True)
 class _Fold:
     text: list[str] = field(default_factory=list)
-    reasoning: list[str] = field(default_factory=list)
+    #: Item and part with their text, as they came.
+    reasoning: list[tuple[tuple[str, int], str]] = field(default_factory=list)
     finish: FinishReason = FinishReason.STOP
 
     def add(self, event: Began | Text | Reasoning | Finished) -> None:
         match event:
             case Text(_, _, text):
                 self.text.append(text)
-            case Reasoning(_, _, _, text):
-                self.reasoning.append(text)
+            case Reasoning(_, item_id, part, text):
+                self.reasoning.append(((item_id, part), text))
             case Finished(_, reason):
                 self.finish = reason
             case Began():
@@ -71,4 +75,6 @@ class _Fold:
                 assert_never(event)
 
     def to_result(self) -> ChoiceResult:
-        return ChoiceResult("".join(self.text), "".join(self.reasoning), self.finish)
+        runs = itertools.groupby(self.reasoning, key=operator.itemgetter(0))
+        parts = tuple("".join(text for _, text in run) for _, run in runs)
+        return ChoiceResult("".join(self.text), parts, self.finish)

@@ -41,6 +41,7 @@ IGNORED = (
     "top_p",
     "user",
     "verbosity",
+    "web_search_options",
 )
 IMAGE_TYPES = ("data:image/png", "data:image/jpeg", "data:image/gif", "data:image/webp")
 ROLES = {
@@ -141,11 +142,29 @@ PARTS: dict[Role, dict[str, PartReader]] = {
 }
 
 
+class StrictBoolean(fields.Field[bool]):
+    """Just true and false: a client that sends "no" or 0 means something it should be told about."""
+
+    def _deserialize(
+        self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **kwargs: Any
+    ) -> bool:
+        if not isinstance(value, bool):
+            raise ma.ValidationError("Not a valid boolean.")
+        return value
+
+
+class ReasoningSchema(ma.Schema):
+    class Meta:
+        unknown = ma.EXCLUDE
+
+    effort = fields.String(load_default=None, allow_none=True, validate=validate.OneOf(EFFORTS))
+
+
 class StreamOptionsSchema(ma.Schema):
     class Meta:
         unknown = ma.EXCLUDE
 
-    include_usage = fields.Boolean(load_default=False, allow_none=True)
+    include_usage = StrictBoolean(load_default=False, allow_none=True)
 
 
 class ChatSchema(ma.Schema):
@@ -154,30 +173,28 @@ class ChatSchema(ma.Schema):
 
     model = fields.String(required=True, validate=validate.Length(1, 256))
     messages = Messages(required=True)
-    stream = fields.Boolean(load_default=False, allow_none=True)
+    stream = StrictBoolean(load_default=False, allow_none=True)
     stream_options = fields.Nested(StreamOptionsSchema, load_default=dict, allow_none=True)
+    n = fields.Integer(load_default=1, allow_none=True, strict=True)
+    reasoning = fields.Nested(ReasoningSchema, load_default=dict, allow_none=True)
     reasoning_effort = fields.String(load_default=None, allow_none=True, validate=validate.OneOf(EFFORTS))
-    logprobs = fields.Boolean(
+    logprobs = StrictBoolean(
         load_default=False,
         allow_none=True,
         validate=validate.NoneOf([True], error="Codex gives no log probabilities."),
     )
 
+    def __init__(self, max_choices: int) -> None:
+        super().__init__()
+        self.fields["n"].validators = [validate.Range(1, max_choices)]
+
     @ma.post_load(pass_original=True)
     def build(self, data: dict[str, Any], original: dict[str, Any], **kwargs: Any) -> ChatRequest:
-        turn = TurnRequest(data["model"], data["messages"], data["reasoning_effort"], data["n"] or 1)
+        effort = data["reasoning_effort"] or (data["reasoning"] or {}).get("effort")
+        turn = TurnRequest(data["model"], data["messages"], effort, data["n"] or 1)
         return ChatRequest(
             turn=turn,
             stream=bool(data["stream"]),
             include_usage=bool((data["stream_options"] or {}).get("include_usage")),
             ignored=tuple(name for name in IGNORED if original.get(name) is not None),
         )
-
-
-def build_chat_schema(max_choices: int) -> ma.Schema:
-    bounds = validate.Range(1, max_choices)
-
-    class BoundedChatSchema(ChatSchema):
-        n = fields.Integer(load_default=1, allow_none=True, strict=True, validate=bounds)
-
-    return BoundedChatSchema()

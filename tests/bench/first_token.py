@@ -4,10 +4,11 @@ import contextlib
 import statistics
 import time
 from collections.abc import Iterator
+from typing import NamedTuple
 
+from app.backend.calls import UNREAD_NOTIFICATIONS
 from app.backend.directory import ModelDirectory
 from app.backend.home import CodexHome
-from app.backend.process import UNREAD_NOTIFICATIONS
 from app.lib.models import Model
 from app.settings import Settings
 from tests.bench import memory
@@ -29,41 +30,55 @@ def compare(gateway: Server, model: str, samples: int) -> tuple[Row, Row]:
     pairs = []
     with run_bare_pipe(gateway, model) as pipe:
         for _ in range(samples + WARM_UP):
-            pairs.append((client.post(CHAT, body).first_token_s * 1000, pipe.time_turn(script) * 1000))
+            pairs.append((client.post(CHAT, body).first_token_s, pipe.time_turn(script)))
         used = memory.measure_used_codex(pipe.pid, len(pairs))
-    ours_ms, bare_ms = (statistics.median(side) for side in zip(*pairs[WARM_UP:], strict=True))
-    first = Row(
+    ours = [ours_s * 1000 for ours_s, _ in pairs[WARM_UP:]]
+    whole = [bare.from_thread_s * 1000 for _, bare in pairs[WARM_UP:]]
+    turn = [bare.from_turn_s * 1000 for _, bare in pairs[WARM_UP:]]
+    return build_row(ours, whole, "its thread opened first"), build_row(ours, turn, "its thread open"), used
+
+
+def build_row(ours: list[float], bare: list[float], how: str) -> Row:
+    ours_ms, bare_ms = statistics.median(ours), statistics.median(bare)
+    return Row(
         "first token, real codex, one client",
         f"{ours_ms:.2f} ms",
-        f"{bare_ms:.2f} ms (bare pipe)",
+        f"{bare_ms:.2f} ms (bare pipe, {how})",
         f"{ours_ms / bare_ms:.2f}x ({ours_ms - bare_ms:+.2f} ms)",
         f"≤ +{GOAL_MS:.0f} ms",
         ours_ms - bare_ms <= GOAL_MS,
     )
-    return first, used
+
+
+class FirstToken(NamedTuple):
+    """The seconds to a turn's first delta, from opening its thread and from its history on."""
+
+    from_thread_s: float
+    from_turn_s: float
 
 
 class BarePipe:
-    """A codex process with nothing in front of it, given the same calls as the gateway gives."""
+    """A codex process with nothing in front of it, given the calls that the gateway gives."""
 
     def __init__(self, driver: Driver, thread_params: Message) -> None:
         self.pid = driver.process.pid
         self._driver = driver
         self._thread_params = thread_params
 
-    def time_turn(self, script: str) -> float:
-        """Run a turn to its end; the seconds up to its first delta."""
+    def time_turn(self, script: str) -> FirstToken:
+        """Run a turn to its end; the gateway opened its thread ahead, so both clocks are read."""
         asked_s = time.perf_counter()
         started = self._driver.call("thread/start", self._thread_params)
         thread_id = started["result"]["thread"]["id"]
+        opened_s = time.perf_counter()
         said = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": script}]}
         self._driver.send("thread/inject_items", {"threadId": thread_id, "items": [said]})
         turn = {"threadId": thread_id, "input": [], "environments": [], "summary": "auto"}
         self._driver.send("turn/start", turn)
         self._driver.read_until(lambda message: message.get("params", {}).get("delta") == DELTA)
-        first_s = time.perf_counter() - asked_s
+        first_s = time.perf_counter()
         self._driver.read_until(lambda message: message.get("method") == "turn/completed")
-        return first_s
+        return FirstToken(first_s - asked_s, first_s - opened_s)
 
 
 @contextlib.contextmanager
@@ -72,7 +87,7 @@ def run_bare_pipe(gateway: Server, model: str) -> Iterator[BarePipe]:
     settings = Settings.from_env(gateway.environment)
     home = CodexHome(settings)
     folder, stderr = home.make_process_folder()
-    params = ModelDirectory(home, settings).thread_params(Model(model, model, "bench"))
+    _, params = ModelDirectory(home, settings).start_thread(Model(model, model, "bench"))
     with stderr, Driver([str(home.binary), "app-server"], home.environment(folder)) as driver:
         driver.initialize(UNREAD_NOTIFICATIONS)
         yield BarePipe(driver, params)

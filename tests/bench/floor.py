@@ -32,7 +32,7 @@ def build_frames(deltas: int) -> list[bytes]:
 
 
 def build_body() -> bytes:
-    result = TurnResult((ChoiceResult(DELTA, "", FinishReason.STOP),), USAGE)
+    result = TurnResult((ChoiceResult(DELTA, (), FinishReason.STOP),), USAGE)
     return orjson.dumps(build_completion(IDENTITY, result))
 
 

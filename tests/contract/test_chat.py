@@ -199,7 +199,9 @@ soon = pytest.mark.parametrize(
         pytest.param(
             [BackendUnavailable("Gone.")], [failure("Gone.", "backend_unavailable"), DONE], id="a-failure"
         ),
-        pytest.param([ClientGone("Bye.")], [], id="nobody-is-left"),
+        pytest.param(
+            [ClientGone("Bye.")], [failure("Bye.", "client_closed_request"), DONE], id="nobody-is-left"
+        ),
     ],
 )
 def test_a_long_think_does_not_look_like_a_dead_server(

@@ -147,7 +147,7 @@ def test_a_fault_of_ours_after_the_first_byte_ends_the_stream_properly(
     faults = [record.getMessage() for record in logged if record.levelno == logging.ERROR]
     assert (read_deltas(response.data)[2:], faults) == (
         [envelope(BUG, SERVER, "internal_error"), DONE],
-        ["a stream broke"],
+        ["a turn broke"],
     )
 
 
@@ -224,7 +224,7 @@ TYPE = "Send the body as `Content-Type: application/json`."
             "/v1/chat/completions",
             {},
             405,
-            envelope("DELETE is not allowed on /v1/chat/completions", INVALID, "method_not_allowed"),
+            envelope("Not allowed here: DELETE /v1/chat/completions", INVALID, "method_not_allowed"),
             id="no-such-method",
         ),
         pytest.param(

@@ -41,7 +41,7 @@ def start_process(home: CodexHome) -> Iterator[CodexProcess]:
 
 def start_thread(process: CodexProcess, home: CodexHome) -> str:
     params = {"ephemeral": True, "baseInstructions": "", "environments": [], "cwd": str(home.work)}
-    return str(run_through(process.call("thread/start", params))["thread"]["id"])
+    return str(run_through(process.call(("thread/start", params)))["thread"]["id"])
 
 
 def run_turn(process: CodexProcess, thread_id: str, items: list[dict[str, Any]]) -> None:
@@ -69,7 +69,7 @@ def test_arguments_and_results_are_in_no_file_afterwards(home: CodexHome, model:
 
 def test_a_refused_call_is_an_error_that_names_it(home: CodexHome) -> None:
     with start_process(home) as process, pytest.raises(BackendRefused, match="thread/inject_items"):
-        run_through(process.call("thread/inject_items", {"threadId": "nobody", "items": []}))
+        run_through(process.call(("thread/inject_items", {"threadId": "nobody", "items": []})))
 
 
 def test_nothing_is_wrong_with_the_configuration(home: CodexHome) -> None:

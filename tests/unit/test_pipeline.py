@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.lib.errors import BackendUnavailable, ClientGone, RateLimited
-from app.lib.events import Began, Completed, Finished, FinishReason, Text, Tick
+from app.lib.events import Began, Completed, Failed, Finished, FinishReason, Text, Tick
 from app.lib.turn import TurnCore
 from app.pipeline import run_turn
 from tests.support.plain import PlainError, to_plain
@@ -44,9 +44,7 @@ def test_a_batch_a_read() -> None:
     assert reads[:4] == [1, 2, 3, 4]
 
 
-def test_nobody_is_told_that_the_client_left() -> None:
-    turn = ScriptedTurn([say("Hi"), ClientGone("Bye.")])
-    batches = run_turn(turn, TurnCore())
-    assert next(batches) == HI
-    with pytest.raises(ClientGone):
-        next(batches)
+def test_a_client_that_left_is_a_failure_like_any_other() -> None:
+    gone = ClientGone("Bye.")
+    turn = ScriptedTurn([say("Hi"), gone])
+    assert list(run_turn(turn, TurnCore())) == [HI, [Failed(gone)]]

@@ -129,8 +129,8 @@ def test_names_are_unique() -> None:
     assert sorted(set(names)) == sorted(names)
 
 
-def test_only_knobs_and_what_is_inherited_are_settings() -> None:
-    assert [each.name for each in dataclasses.fields(Settings) if not each.metadata] == ["inherited"]
+def test_only_knobs_and_the_environment_are_settings() -> None:
+    assert [each.name for each in dataclasses.fields(Settings) if not each.metadata] == ["environ"]
 
 
 @pytest.mark.parametrize(
@@ -170,11 +170,6 @@ def test_an_open_gateway_stays_on_loopback(host: str, key: str, opens: bool) -> 
     except SettingsError as error:
         told = str(error)
     assert told == (host if opens else complaint)
-
-
-def test_what_codex_inherits() -> None:
-    environ = {"PATH": "/bin", "TZ": "", "HTTPS_PROXY": "http://p", "SECRET": "x", "PROXY_API_KEY": "k"}
-    assert Settings.from_env(environ).inherited == {"PATH": "/bin", "TZ": "", "HTTPS_PROXY": "http://p"}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,9 @@ from app.lib.events import Began, Completed, Failed, Finished, Reasoning, Text, 
 from app.lib.result import ChoiceResult, TurnResult
 from app.lib.sse import DONE, encode_data
 
-# No id or model of a chunk ends in this, so the last one found is the text's.
+# Chat has one text for a model's reasoning; its summary comes in parts, each a paragraph.
+BETWEEN_PARTS = "\n\n"
+# Whatever a client names its model, that stands before the text: the last one found is the text's.
 CUT = "<text>"
 
 
@@ -32,6 +34,7 @@ class ChatStream:
         self._identity = identity
         self._choices = choices
         self._include_usage = include_usage
+        self._last_parts: dict[int, tuple[str, int]] = {}
         self._text_frames = [self._cut_text_frame(index) for index in range(choices)]
 
     def open(self) -> bytes:
@@ -49,8 +52,9 @@ class ChatStream:
             case Text(choice, _, text):
                 before, after = self._text_frames[choice]
                 return before + orjson.dumps(text) + after
-            case Reasoning(choice, _, _, text):
-                return self._chunk([build_choice(choice, {"reasoning_content": text})])
+            case Reasoning(choice, item_id, part, text):
+                between = self._pass_part(choice, (item_id, part))
+                return self._chunk([build_choice(choice, {"reasoning_content": between + text})])
             case Finished(choice, reason):
                 return self._chunk([build_choice(choice, {}, reason.value)])
             case Completed(usage):
@@ -68,6 +72,12 @@ class ChatStream:
             b'"%s"' % CUT.encode()
         )
         return before, after
+
+    def _pass_part(self, choice: int, part: tuple[str, int]) -> str:
+        """What stands between the last part of a summary and this one."""
+        last = self._last_parts.get(choice, part)
+        self._last_parts[choice] = part
+        return "" if last == part else BETWEEN_PARTS
 
     def _close(self, usage: Usage) -> bytes:
         return (self._chunk([], usage) if self._include_usage else b"") + DONE
@@ -111,7 +121,7 @@ def build_completion(identity: ChatIdentity, result: TurnResult) -> dict[str, An
 def build_message(choice: ChoiceResult) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": choice.text, "refusal": None}
     if choice.reasoning:
-        message["reasoning_content"] = choice.reasoning
+        message["reasoning_content"] = BETWEEN_PARTS.join(choice.reasoning)
     return message
 
 

@@ -209,9 +209,18 @@ def test_find_binary(codex_bin: str, expected: str) -> None:
 
 
 def test_a_process_inherits_nothing_of_ours(state_dir: pathlib.Path) -> None:
-    home = CodexHome(Settings(state_dir=state_dir, api_keys=("secret",), inherited={"PATH": "/bin"}))
+    state_dir.parent.mkdir(parents=True, exist_ok=True)
+    provider = state_dir.parent / "provider.toml"
+    provider.write_text(
+        '[model_providers.own]\nenv_key = "OWN_KEY"\nenv_http_headers = { team = "OWN_TEAM" }\n'
+    )
+    environ = {"PATH": "/bin", "no_proxy": "x", "OWN_KEY": "k", "OWN_TEAM": "t", "PROXY_API_KEY": "secret"}
+    home = CodexHome(Settings(state_dir=state_dir, codex_config_file=str(provider), environ=environ))
     assert home.environment(pathlib.Path("/own")) == {
         "PATH": "/bin",
+        "no_proxy": "x",
+        "OWN_KEY": "k",
+        "OWN_TEAM": "t",
         "HOME": str(state_dir / "codex-home"),
         "CODEX_HOME": str(state_dir / "codex-home"),
         "CODEX_SQLITE_HOME": "/own",
@@ -228,7 +237,7 @@ def test_login_stamp(state_dir: pathlib.Path) -> None:
     os.utime(auth, ns=(1, 2))
     logged_in = home.login_stamp()
     os.utime(auth, ns=(1, 3))
-    assert (logged_out, logged_in, home.login_stamp()) == (0, 2, 3)
+    assert (logged_out, logged_in, home.login_stamp()) == ((0, 0), (2, 2), (2, 3))
 
 
 def test_write_atomically(tmp_path: pathlib.Path) -> None:

@@ -168,7 +168,7 @@ def test_stream(choices: int, include_usage: bool, events: list[TurnEvent], expe
     ("result", "expected"),
     [
         pytest.param(
-            TurnResult((ChoiceResult("Hello", "Hm.", STOP),), USAGE),
+            TurnResult((ChoiceResult("Hello", ("Hm.", "So."), STOP),), USAGE),
             [
                 {
                     "index": 0,
@@ -176,7 +176,7 @@ def test_stream(choices: int, include_usage: bool, events: list[TurnEvent], expe
                         "role": "assistant",
                         "content": "Hello",
                         "refusal": None,
-                        "reasoning_content": "Hm.",
+                        "reasoning_content": "Hm.\n\nSo.",
                     },
                     "logprobs": None,
                     "finish_reason": "stop",
@@ -185,7 +185,7 @@ def test_stream(choices: int, include_usage: bool, events: list[TurnEvent], expe
             id="with-reasoning",
         ),
         pytest.param(
-            TurnResult((ChoiceResult("a", "", STOP), ChoiceResult("", "", LENGTH)), USAGE),
+            TurnResult((ChoiceResult("a", (), STOP), ChoiceResult("", (), LENGTH)), USAGE),
             [
                 {
                     "index": 0,

@@ -26,7 +26,7 @@ STOP, LENGTH = FinishReason.STOP, FinishReason.LENGTH
                 Finished(0, LENGTH),
                 Completed(Usage(1, 2, 3, 4)),
             ],
-            TurnResult((ChoiceResult("Hello", "Hmm.", LENGTH),), Usage(1, 2, 3, 4)),
+            TurnResult((ChoiceResult("Hello", ("Hm", "m."), LENGTH),), Usage(1, 2, 3, 4)),
             id="everything-of-one-choice",
         ),
         pytest.param(
@@ -41,10 +41,10 @@ STOP, LENGTH = FinishReason.STOP, FinishReason.LENGTH
                 Finished(0, STOP),
                 Completed(Usage(5)),
             ],
-            TurnResult((ChoiceResult("a", "", STOP), ChoiceResult("bB", "", LENGTH)), Usage(5)),
+            TurnResult((ChoiceResult("a", (), STOP), ChoiceResult("bB", (), LENGTH)), Usage(5)),
             id="interleaved-choices",
         ),
-        pytest.param(1, [], TurnResult((ChoiceResult("", "", STOP),), Usage()), id="nothing"),
+        pytest.param(1, [], TurnResult((ChoiceResult("", (), STOP),), Usage()), id="nothing"),
     ],
 )
 def test_collect(choices: int, events: list[TurnEvent], expected: TurnResult) -> None:

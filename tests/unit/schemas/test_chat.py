@@ -9,10 +9,10 @@ import pytest
 from app.lib.errors import InvalidRequest
 from app.lib.models import EFFORTS
 from app.lib.request import ImagePart, Message, Role, TextPart, TurnRequest
-from app.schemas.chat import IGNORED, ChatRequest, build_chat_schema
+from app.schemas.chat import IGNORED, ChatRequest, ChatSchema
 from app.schemas.loading import find_first, load_body
 
-SCHEMA = build_chat_schema(max_choices=5)
+SCHEMA = ChatSchema(max_choices=5)
 HI = {"role": "user", "content": "Hi"}
 BODY = {"model": "gpt-5.5", "messages": [HI]}
 PIXEL = "data:image/png;base64,AAAA"
@@ -280,7 +280,7 @@ def test_a_long_conversation() -> None:
 
 
 def test_the_bound_on_n_is_the_operators() -> None:
-    assert load_body(build_chat_schema(max_choices=9), BODY | {"n": 9}).turn.choices == 9
+    assert load_body(ChatSchema(max_choices=9), BODY | {"n": 9}).turn.choices == 9
 
 
 @pytest.mark.parametrize(

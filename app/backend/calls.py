@@ -1,0 +1,71 @@
+"""What the gateway asks of codex, in codex's spelling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+Call = tuple[str, dict[str, Any]]
+
+CLIENT_INFO = {"name": "codex_gateway", "title": "Codex Gateway", "version": "0.1.0"}
+# `item/started` stays: it is the earliest sign that the model answers.
+UNREAD_NOTIFICATIONS = [
+    "thread/started",
+    "thread/status/changed",
+    "thread/settings/updated",
+    "turn/started",
+    "item/completed",
+    "item/reasoning/summaryPartAdded",
+    "remoteControl/status/changed",
+]
+INITIALIZE: Call = (
+    "initialize",
+    {
+        "clientInfo": CLIENT_INFO,
+        "capabilities": {"experimentalApi": True, "optOutNotificationMethods": UNREAD_NOTIFICATIONS},
+    },
+)
+READ_ACCOUNT: Call = ("account/read", {})
+LIST_MODELS: Call = ("model/list", {})
+
+
+def start_thread(model: str, folder: str) -> Call:
+    """A bare conversation: no instructions, tools, environment or approvals of codex's own."""
+    params = {
+        "model": model,
+        "ephemeral": True,
+        "baseInstructions": "",
+        "sandbox": "read-only",
+        "approvalPolicy": "never",
+        "environments": [],
+        "cwd": folder,
+        "experimentalRawEvents": True,
+    }
+    return "thread/start", params
+
+
+def with_provider(call: Call, name: str, base_url: str) -> Call:
+    """The same thread, on a model provider that codex's configuration does not know."""
+    method, params = call
+    provider = {
+        "name": name,
+        "base_url": base_url,
+        "wire_api": "responses",
+        "request_max_retries": 0,
+        "stream_max_retries": 0,
+    }
+    return method, params | {"modelProvider": name, "config": {"model_providers": {name: provider}}}
+
+
+def inject_items(thread_id: str, items: Sequence[dict[str, Any]]) -> Call:
+    return "thread/inject_items", {"threadId": thread_id, "items": items}
+
+
+def start_turn(thread_id: str, effort: str | None) -> Call:
+    """Everything was injected, so the turn itself brings no input: its text would be capped."""
+    params = {"threadId": thread_id, "input": [], "environments": [], "summary": "auto"}
+    return "turn/start", params | ({"effort": effort} if effort else {})
+
+
+def interrupt_turn(thread_id: str, turn_id: str) -> Call:
+    return "turn/interrupt", {"threadId": thread_id, "turnId": turn_id}
