@@ -11,6 +11,7 @@ help:
 	@echo "make test   every test, with coverage"
 	@echo "make ci     lint, types, layers, then make test"
 	@echo "make bench  what the gateway costs, beside its floor"
+	@echo "make lint | types | layers | format | clean"
 
 run: venv
 	@PROXY_DEMO=$${PROXY_DEMO:-true} PROXY_WARM_PROCESSES=$${PROXY_WARM_PROCESSES:-1} exec $(PY) -m app serve

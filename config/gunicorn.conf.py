@@ -26,7 +26,7 @@ LAST_FRAMES_S = 5
 def when_ready(server):
     host, port = server.LISTENERS[0].getsockname()[:2]
     base = f"http://[{host}]:{port}/v1" if ":" in host else f"http://{host}:{port}/v1"
-    key = ' -H "authorization: Bearer $PROXY_API_KEY"' if settings.api_keys else ""
+    key = " -H 'authorization: Bearer YOUR_KEY'" if settings.api_keys else ""
     model = "demo" if settings.demo else "gpt-5.5"
     body = f'{{"model":"{model}","stream":true,"messages":[{{"role":"user","content":"Hello!"}}]}}'
     print(

@@ -132,6 +132,7 @@ LENGTH, FILTER = FinishReason.LENGTH, FinishReason.CONTENT_FILTER
         pytest.param(1, [say("a", "b") + end()], id="one-batch"),
         pytest.param(1, [[Tick(0)], [Tick(1)], say("a"), [Tick(2)], end()], id="ticks-between"),
         pytest.param(1, [think("Hm", "m."), say("Yes."), end()], id="reasoning"),
+        pytest.param(1, [think("Hm"), think("So", part=1), say("Yes."), end()], id="reasoning-in-parts"),
         pytest.param(1, [think("One."), think("Two.", part=1), end()], id="only-reasoning"),
         pytest.param(
             1, [[ReasoningDone(0, "r", ("Hm.",)), MessageDone(0, "m", "Yes.")], end()], id="no-deltas"

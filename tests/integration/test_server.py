@@ -129,6 +129,7 @@ def test_a_client_that_leaves_is_noticed(stand_in: StartGateway, script: Any, st
     wait_until(lambda: "turn/interrupt" in pipe_log.read_text(), 2)
     assert time.monotonic() - began_s < 2
     wait_until(lambda: count_open_files(worker) <= files)
+    assert find_line(gateway, error="client_closed_request")["model"] == "scripted-model"
     assert gateway.chat("again").status_code == 200
     assert gateway.codex_pids == pids
 

@@ -123,6 +123,8 @@ def user(*content: Any) -> dict[str, Any]:
         ),
         pytest.param({"stream": "maybe"}, "stream", "Not a valid boolean.", id="stream-text"),
         pytest.param({"stream": []}, "stream", "Not a valid boolean.", id="stream-list"),
+        pytest.param({"stream": "true"}, "stream", "Not a valid boolean.", id="stream-word"),
+        pytest.param({"stream": 1}, "stream", "Not a valid boolean.", id="stream-number"),
         pytest.param(
             {"stream_options": {"include_usage": "maybe"}},
             "stream_options.include_usage",
@@ -215,6 +217,12 @@ def plain_with(**changes: Any) -> ChatRequest:
         *(
             pytest.param({"reasoning_effort": effort}, plain_with(effort=effort), id=f"effort-{effort}")
             for effort in EFFORTS
+        ),
+        *(
+            pytest.param(
+                {"reasoning": {"effort": effort, "summary": "auto"}}, plain_with(effort=effort), id=id_
+            )
+            for effort, id_ in ((None, "no-effort"), ("low", "effort-as-in-responses"))
         ),
         *(pytest.param({name: 0}, plain_with(ignored=(name,)), id=f"ignored-{name}") for name in IGNORED),
         pytest.param(
