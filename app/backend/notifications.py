@@ -116,11 +116,10 @@ class NotificationReader:
 
 def find_ended_thread(notification: Notification) -> str | None:
     """The thread whose turn this notification ends."""
-    match notification:
-        case Notification("turn/completed", {"threadId": str(thread_id)}):
-            return thread_id
-        case _:
-            return None
+    if notification.method != "turn/completed":
+        return None
+    thread_id = notification.params.get("threadId")
+    return thread_id if isinstance(thread_id, str) else None
 
 
 def read_item_started(choice: int, params: Params) -> BackendEvent | None:
@@ -129,19 +128,20 @@ def read_item_started(choice: int, params: Params) -> BackendEvent | None:
 
 
 def read_text_delta(choice: int, params: Params) -> BackendEvent:
-    match params:
-        case {"itemId": str(item_id), "delta": str(text)}:
-            return TextDelta(choice, item_id, text)
-        case _:
-            raise TypeError(params)
+    return TextDelta(choice, *read_delta(params))
 
 
 def read_summary_delta(choice: int, params: Params) -> BackendEvent:
-    match params:
-        case {"itemId": str(item_id), "delta": str(text)}:
-            return ReasoningDelta(choice, item_id, params.get("summaryIndex", 0), text)
-        case _:
-            raise TypeError(params)
+    item_id, text = read_delta(params)
+    return ReasoningDelta(choice, item_id, params.get("summaryIndex", 0), text)
+
+
+def read_delta(params: Params) -> tuple[str, str]:
+    """The item a delta belongs to, and its text."""
+    item_id, text = params["itemId"], params["delta"]
+    if not (isinstance(item_id, str) and isinstance(text, str)):
+        raise TypeError(params)
+    return item_id, text
 
 
 def read_raw_item(choice: int, params: Params) -> BackendEvent | None:
