@@ -194,7 +194,7 @@ def test_upstream_errors_are_real_statuses(
 
 
 def test_upstream_that_drops_after_text_ends_in_an_error(gateway: Gateway) -> None:
-    frames = gateway.chat([{"say": ["part"]}, {"drop": 1}], stream=True).text.split("\n\n")
+    frames = gateway.chat([{"say": ["part"]}, {"wait": 0.5}, {"drop": 1}], stream=True).text.split("\n\n")
     assert frames.count("data: [DONE]") == 1
     assert frames[-3].startswith('data: {"error":')
     assert sum('"content":"part"' in frame for frame in frames) == 1

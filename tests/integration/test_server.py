@@ -228,12 +228,12 @@ def test_faults_in_a_turn(brisk: Gateway, script: Any, status: int, code: str, s
 @pytest.mark.parametrize(
     ("script", "code"),
     [
-        pytest.param([{"say": ["x"]}, {"wait": 0.2}, {"die": 3}], "backend_unavailable", id="dies"),
+        pytest.param([{"say": ["x"]}, {"wait": 0.5}, {"die": 3}], "backend_unavailable", id="dies"),
         pytest.param(
-            [{"say": ["x"]}, {"wait": 0.2}, {"raw": "not json"}], "backend_unavailable", id="garbage"
+            [{"say": ["x"]}, {"wait": 0.5}, {"raw": "not json"}], "backend_unavailable", id="garbage"
         ),
         pytest.param(
-            [{"say": ["x"]}, {"wait": 0.2}, {"retry": "Reconnecting"}, {"say": ["x"]}],
+            [{"say": ["x"]}, {"wait": 0.5}, {"retry": "Reconnecting"}, {"say": ["x"]}],
             "answer_interrupted",
             id="retry",
         ),
