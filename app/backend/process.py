@@ -107,7 +107,7 @@ class CodexProcess:
         same, self._thread = thread == self._thread, thread
         primed_id, self._primed_id = self._primed_id, None
         ahead = {primed_id: thread[0]} if primed_id is not None and same else {}
-        if ahead:
+        if not self._replies.keys() >= ahead.keys():
             self._unanswered.update(ahead)
             self._take_in(self._pipe.glance)
         self.turns += count - len(ahead)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from app.backend import calls
 from app.backend.home import CodexHome
 from app.backend.pool import run_through
 from app.backend.process import CodexProcess
@@ -65,6 +66,24 @@ def test_arguments_and_results_are_in_no_file_afterwards(home: CodexHome, model:
     files = [path for path in home.path.parent.rglob("*") if path.is_file()]
     assert files
     assert [path for path in files if b"nonce-" in path.read_bytes()] == []
+
+
+def test_a_thread_opened_ahead_is_taken_once(home: CodexHome) -> None:
+    """Also when its answer was read while something else was waited for, as a model list now and then is."""
+    thread = calls.start_thread("scripted-model", str(home.work))
+    with start_process(home) as process:
+        first = run_through(process.open_threads(thread, 1))
+        assert process.rest()
+        for _ in range(50):  # long enough for the thread's answer to come in between
+            run_through(process.call(calls.LIST_MODELS))
+        began_s = time.monotonic()
+        second = run_through(process.open_threads(thread, 2))
+        assert time.monotonic() - began_s < 10
+        other = run_through(process.open_threads(calls.start_thread("gpt-5.5", str(home.work)), 1))
+    ids = [answer["thread"]["id"] for answer in first + second + other]
+    assert len(set(ids)) == 4
+    assert [answer["model"] for answer in other] == ["gpt-5.5"]
+    assert process.turns == 4
 
 
 def test_a_refused_call_is_an_error_that_names_it(home: CodexHome) -> None:
