@@ -107,10 +107,6 @@ def encode_notification(method: str) -> bytes:
     return _encode({"method": method})
 
 
-def encode_result(id_: int | str, result: dict[str, Any]) -> bytes:
-    return _encode({"id": id_, "result": result})
-
-
 def encode_error(id_: int | str, message: str) -> bytes:
     return _encode({"id": id_, "error": {"code": -32601, "message": message}})
 

@@ -52,7 +52,8 @@ class Pipe:
 
     def glance(self) -> list[bytes]:
         """The lines that are there, without waiting: a wait costs more, even for nothing."""
-        return self._read()
+        early, self._early = self._early, []
+        return early + self._read()
 
     def send(self, data: bytes, timeout_s: float) -> None:
         """Write all of it; reads meanwhile, since codex may be stuck writing to us."""

@@ -27,6 +27,8 @@ SWEEP_PERIOD_S = 60.0
 
 
 class Slot(enum.Enum):
+    """What a request finds when no process is idle."""
+
     FREE = enum.auto()
     NONE = enum.auto()
 
@@ -101,17 +103,16 @@ class Pool:
                 if self._is_usable(process):
                     return process
                 self.discard(process)
-            if self._slots_taken < self._settings.max_processes:
-                self._slots_taken += 1
+            if self._claim_slot():
                 return Slot.FREE
             self._changed.wait(self._settings.tick_s)
             return Slot.NONE
 
-    def _take_slot(self) -> bool:
-        with self._changed:
-            is_free = self._slots_taken < self._settings.max_processes
-            self._slots_taken += is_free
-            return is_free
+    def _claim_slot(self) -> bool:
+        """With the lock held."""
+        is_free = self._slots_taken < self._settings.max_processes
+        self._slots_taken += is_free
+        return is_free
 
     def _free_slot(self) -> None:
         with self._changed:
@@ -175,8 +176,9 @@ class Pool:
 
     def _start_spare(self) -> bool:
         """Start one process ahead of need; false when none is needed, or no slot is free."""
-        if len(self._idle) >= self._settings.warm_processes or not self._take_slot():
-            return False
+        with self._changed:
+            if len(self._idle) >= self._settings.warm_processes or not self._claim_slot():
+                return False
         self.give_back(run_through(self._start_process()))
         return True
 

@@ -20,7 +20,6 @@ from app.backend.jsonrpc import (
     encode_error,
     encode_notification,
     encode_request,
-    encode_result,
     parse_message,
 )
 from tests.support.cuts import every_cut
@@ -144,9 +143,6 @@ def test_garbage_never_raises(line: bytes) -> None:
             id="request",
         ),
         pytest.param(encode_notification("initialized"), {"method": "initialized"}, id="notification"),
-        pytest.param(
-            encode_result(0, {"success": True}), {"id": 0, "result": {"success": True}}, id="result"
-        ),
         pytest.param(
             encode_error("x", "no"), {"id": "x", "error": {"code": -32601, "message": "no"}}, id="error"
         ),
