@@ -1,0 +1,119 @@
+"""What one check of arguments may cost: steps counted down, patterns held against a clock."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from jsonschema import FormatChecker
+
+from app.lib.schema_check.patterns import parse_pattern
+
+#: Seconds, on a clock that only moves forward; `time.thread_time` also stands while others work.
+Clock = Callable[[], float]
+
+BASE_STEPS = 20_000
+STEPS_PER_VALUE = 20
+MAX_STEPS = 100_000
+CHARS_PER_STEP = 256
+JSON_CHARS_PER_STEP = 32
+PATTERN_S = 0.05
+# All patterns of one check together: a thousand that each keep their own limit would add up.
+PATTERNS_S = 0.1
+
+
+def stand_still() -> float:
+    """The clock of a caller without one: only single patterns are then timed."""
+    return 0.0
+
+
+class TooMuchWork(Exception):
+    """The steps or the time are used up."""
+
+
+class BadPattern(ValueError):
+    """No pattern, or one that costs too much to compile."""
+
+
+class Effort(FormatChecker):
+    """The steps and the time one check has left.
+
+    A format checker without formats: that is what the library hands on to every subschema.
+    """
+
+    def __init__(self, steps: int, clock: Clock = stand_still) -> None:
+        super().__init__(formats=())
+        self.steps = steps
+        self._clock = clock
+        self._patterns_s = 0.0
+        self._paid: set[str] = set()
+        self._keys: dict[int, frozenset[str]] = {}
+
+    def spend(self, steps: int) -> None:
+        self.steps -= steps
+        if self.steps < 0:
+            raise TooMuchWork
+
+    def search(self, pattern: str, text: str) -> bool:
+        parsed = parse_pattern(pattern)
+        if parsed is None:
+            raise BadPattern(pattern)
+        if pattern not in self._paid:  # compiled before or not: the outcome must not depend on that
+            self._paid.add(pattern)
+            self.spend(parsed.size)
+        self.spend(2 + (len(text) + parsed.size) // CHARS_PER_STEP)
+        if self._patterns_s >= PATTERNS_S:
+            raise TooMuchWork
+        began_s = self._clock()
+        try:
+            return parsed.is_in(text, min(PATTERN_S, PATTERNS_S - self._patterns_s))
+        except TimeoutError as error:
+            raise TooMuchWork from error
+        finally:
+            self._patterns_s += self._clock() - began_s
+
+    def is_one_of(self, value: Any, allowed: list[Any]) -> bool:
+        """Whether JSON calls the value equal to one of these; they are looked through once a check."""
+        keys = self._keys.get(id(allowed))  # a schema outlives its checks, so the id is not given again
+        if keys is None:
+            keys = self._keys[id(allowed)] = frozenset(map(self.build_key, allowed))
+        return self.build_key(value) in keys
+
+    def build_key(self, value: Any) -> str:
+        """A text two values share just when JSON calls them equal: 1 and 1.0 are, 1 and true are not."""
+        if isinstance(value, str):
+            self.spend(1 + len(value) // CHARS_PER_STEP)
+            return f'"{value}'
+        key = json.dumps(to_exact(value), sort_keys=True)
+        self.spend(2 + len(key) // JSON_CHARS_PER_STEP)
+        return key
+
+
+def to_exact(value: Any) -> Any:
+    """Whole numbers as integers, wherever they stand."""
+    match value:
+        case float() if value.is_integer():
+            return int(value)
+        case list():
+            return [to_exact(each) for each in value]
+        case dict():
+            return {key: to_exact(each) for key, each in value.items()}
+        case _:
+            return value
+
+
+def count_values(value: Any, most: int) -> int:
+    """How many values a value holds, long texts counted by their length; at least `most` if it is more."""
+    total, rest = 0, [value]
+    while rest and total < most:
+        each = rest.pop()
+        total += 1
+        if isinstance(each, str):
+            total += len(each) // CHARS_PER_STEP
+        elif isinstance(each, list):
+            rest.extend(each)
+        elif isinstance(each, dict):
+            rest.extend(each)
+            rest.extend(each.values())
+    return total
