@@ -1,0 +1,28 @@
+"""Does the time a function takes grow with its input, and no faster?"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+
+
+def grows_linearly(run: Callable[[str], object], fragment: str, size: int = 250_000) -> bool:
+    """Twice the text takes linear code twice the time, quadratic code four times."""
+    half = fragment * (size // len(fragment))
+    return _seconds_for(run, half * 2) < 3.5 * _seconds_for(run, half) + 0.001
+
+
+def _seconds_for(run: Callable[[str], object], text: str) -> float:
+    """Of the processor, and the best of some runs: what the machine does besides is no finding.
+
+    Nor is the garbage collector, whose passes look at all else that lives in the process.
+    """
+    spent = []
+    gc.disable()
+    for _ in range(3):
+        began = time.process_time()
+        run(text)
+        spent.append(time.process_time() - began)
+    gc.enable()
+    return min(spent)
