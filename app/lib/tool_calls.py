@@ -39,6 +39,24 @@ class ArgumentsView:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCallRecord:
+    id: str
+    function: ToolCallFunction
+    #: Verbatim: whatever the backend sent, JSON or not.
+    arguments: str = ""
+    call_id: str | None = None
+    type: str = "function"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "type": self.type,
+            "function": self.function.to_dict(),
+            "arguments": self.arguments,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class ToolCallDelta:
     """A call that changed: all that is known of it by now, and what this change added."""
 
@@ -58,27 +76,12 @@ class ToolCallDelta:
         """The cumulative text, as of this delta."""
         return str(self.view)
 
+    def to_record(self) -> ToolCallRecord:
+        return ToolCallRecord(self.id, self.function, self.arguments, self.call_id)
+
     def to_dict(self) -> dict[str, Any]:
         base = {"id": self.id, "type": self.type, "function": self.function.to_dict()}
         return base | ({"arguments": self.arguments} if self.arguments else {})
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCallRecord:
-    id: str
-    function: ToolCallFunction
-    #: Verbatim: whatever the backend sent, JSON or not.
-    arguments: str = ""
-    call_id: str | None = None
-    type: str = "function"
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "type": self.type,
-            "function": self.function.to_dict(),
-            "arguments": self.arguments,
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,10 @@ class Transcript:
         }
         return [started[id_] for id_ in asked]
 
+    def received(self) -> list[dict[str, Any]]:
+        """Everything codex sent, as it was on the wire."""
+        return self._received
+
     def notifications(self) -> Iterator[Notification]:
         for message in self._received:
             parsed = parse_message(json.dumps(message).encode())

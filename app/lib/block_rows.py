@@ -1,0 +1,154 @@
+"""Spellings of calls in text, a row each: what opens a block, what ends it, how it is read."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from app.lib.sentinel import ToolCallProblem, judge_block
+from app.lib.tool_calls import ParsedTextBlock, TextCall
+from app.lib.tool_registry import ToolRegistry
+from app.lib.use_tool import parse_use_tool
+
+XML_SPACE = " \t\r\n"
+# What may end a block whose pattern does not say: brackets, and the line.
+ANY_CLOSER = (")", "]", "}", ">", "\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A call in a held text, at `text[start:end]`."""
+
+    start: int
+    end: int
+    call: TextCall
+    #: What is wrong with it, though not enough to refuse it.
+    problem: ToolCallProblem | None = None
+    repaired: bool = False
+
+
+#: What a row makes of a held text: a call, a problem with it, or nothing.
+Outcome = Reading | ToolCallProblem | None
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRow:
+    name: str
+    opener: str
+    closers: tuple[str, ...]
+    #: Reads the text from its opener to one of its closers; `None` if that is no block, or not yet.
+    read: Callable[[str], Outcome]
+    #: One of these must follow the opener; empty: anything may.
+    follow: str = ""
+    #: Whether the first closer ends the block for good or ill, or just may.
+    is_decided_at_once: bool = True
+
+
+class RowSet:
+    """The rows a gate knows, compiled."""
+
+    def __init__(self, rows: Iterable[BlockRow]) -> None:
+        self.rows = {f"row{number}": row for number, row in enumerate(rows)}
+        openers = [f"(?P<{group}>{build_opener_pattern(row)})" for group, row in self.rows.items()]
+        beginnings = "|".join(filter(None, map(build_beginning_pattern, self.rows.values()))) or "(?!)"
+        #: Finds the first opener, or at the very end what could still become one.
+        self.opener = re.compile("|".join([*openers, rf"(?P<beginning>(?:{beginnings})\Z)"]))
+        #: Finds what matters inside a block: a closer, or an opener like its own.
+        self.inner = {group: re.compile(build_inner_pattern(row)) for group, row in self.rows.items()}
+
+
+def build_opener_pattern(row: BlockRow) -> str:
+    return re.escape(row.opener) + (f"[{re.escape(row.follow)}]" if row.follow else "")
+
+
+def build_beginning_pattern(row: BlockRow) -> str:
+    """Every beginning of the opener that is not yet all of it, nested: `a(?:b(?:c)?)?`."""
+    letters = row.opener if row.follow else row.opener[:-1]
+    return functools.reduce(lambda rest, letter: f"{re.escape(letter)}(?:{rest})?", letters[::-1], "")
+
+
+def build_inner_pattern(row: BlockRow) -> str:
+    closers = "|".join(re.escape(closer) for closer in row.closers)
+    return f"(?P<closer>{closers})|(?P<opener>{build_opener_pattern(row)})"
+
+
+def build_use_tool_row(names: Collection[str] | None = None) -> BlockRow:
+    """`<use_tool>` blocks; with `names`, only those that call one of them."""
+
+    def read(block: str) -> Outcome:
+        call = parse_use_tool(block)
+        return Reading(0, len(block), call) if call and (names is None or call.name in names) else None
+
+    return BlockRow("use_tool", "<use_tool", ("</use_tool>",), read, follow=f"{XML_SPACE}>")
+
+
+def build_tool_call_row(registry: ToolRegistry, clock: Callable[[], float]) -> BlockRow:
+    """`<tool_call>` blocks, judged by the tools a request declares."""
+
+    def read(block: str) -> Outcome:
+        verdict = judge_block(block, registry, clock)
+        if verdict.call is None:
+            return verdict.problem
+        return Reading(0, len(block), verdict.call, verdict.problem, verdict.repaired)
+
+    return BlockRow("tool_call", "<tool_call>", ("</tool_call>",), read)
+
+
+#: A block, or the contract's keys for one: indexStart, indexEnd, name, argsText.
+Match = ParsedTextBlock | Mapping[str, Any]
+Matcher = Callable[[str], Iterable[Match]]
+
+
+@dataclass(frozen=True, slots=True)
+class TextPattern:
+    """One more spelling of calls in text: the matcher finds the complete blocks of a text.
+
+    With an opener, a stream is held back from there until a closer ends something the matcher knows;
+    without one, only finished texts are matched.
+    """
+
+    name: str
+    matcher: Matcher
+    opener: str | None = None
+    closer: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.opener and self.closer and not is_apart(self.opener, self.closer):
+            raise ValueError(f"{self.name}: its opener and its closer cannot be told apart")
+
+    def match(self, text: str) -> list[ParsedTextBlock]:
+        """The matcher's blocks, in order; what cannot be one is left out."""
+        blocks = filter(None, (read_match(match, len(text)) for match in self.matcher(text)))
+        return sorted(blocks, key=lambda block: block.index_start)
+
+    def to_row(self) -> BlockRow | None:
+        if not self.opener:
+            return None
+        closers = [self.closer] if self.closer else ANY_CLOSER
+        apart = tuple(closer for closer in closers if is_apart(self.opener, closer))
+        return BlockRow(self.name, self.opener, apart, self._read, is_decided_at_once=False)
+
+    def _read(self, text: str) -> Outcome:
+        blocks = self.match(text)
+        if not blocks:
+            return None
+        first = blocks[0]
+        return Reading(first.index_start, first.index_end, TextCall(first.name, first.args_text))
+
+
+def is_apart(opener: str, closer: str) -> bool:
+    """Whether a stream, however it is cut, shows which of the two it is: the same one completes first."""
+    return closer not in opener[1:-1] and opener not in closer
+
+
+def read_match(match: Match, length: int) -> ParsedTextBlock | None:
+    """A match as a block, if it is one within a text of that length."""
+    if isinstance(match, Mapping):
+        keys = ("indexStart", "indexEnd", "name", "argsText")
+        match = ParsedTextBlock(*(match.get(key) for key in keys))  # type: ignore[arg-type]
+    is_text = isinstance(match.name, str) and isinstance(match.args_text, str) and bool(match.name)
+    is_place = isinstance(match.index_start, int) and isinstance(match.index_end, int)
+    return match if is_text and is_place and 0 <= match.index_start < match.index_end <= length else None

@@ -1,0 +1,261 @@
+"""Streamed text in, visible text and complete tool blocks out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import assert_never
+
+from app.lib.block_rows import BlockRow, Outcome, Reading, RowSet
+from app.lib.sentinel import ToolCallProblem
+from app.lib.text_buffer import TextBuffer
+from app.lib.tool_calls import TextCall
+
+DEFAULT_MAX_CHARS = 1024 * 1024
+# A closer that need not end its block is tried so often, then only each time the text grew by 1/16:
+# so even a text of nothing but closers costs its matcher a fixed number of readings.
+FREE_TRIES, GROWTH = 64, 16
+
+
+class Buffer(StrEnum):
+    """What became of held text; every start has one of the other two."""
+
+    STARTED = "started"
+    FLUSHED = "flushed"
+    ABORTED = "aborted"
+
+
+class Reason(StrEnum):
+    """Why a block was let go."""
+
+    COMPLETE = "complete"
+    MALFORMED = "malformed"
+    NESTED = "nested"
+    TOO_LARGE = "too_large"
+    REFUSED = "refused"
+    DEADLINE = "deadline"
+    STREAM_ENDED = "stream_ended"
+    STREAM_FAILED = "stream_failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """Text for the client, as it was."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A complete block, its place in the stream, and the call it spells."""
+
+    row: str
+    text: str
+    index_start: int
+    call: TextCall
+    #: What is wrong with the call, though not enough to refuse it.
+    problem: ToolCallProblem | None = None
+    repaired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A block that must not go out, neither as a call nor as text."""
+
+    row: str
+    problem: ToolCallProblem
+
+
+@dataclass(frozen=True, slots=True)
+class Buffered:
+    """For the counters."""
+
+    row: str
+    buffer: Buffer
+    reason: Reason | None = None
+    #: What made a block unreadable, where that was looked into.
+    problem: ToolCallProblem | None = None
+
+
+GateEvent = Passed | Found | Refused | Buffered
+
+
+class _Hold:
+    """A block on its way: its text from the opener on, and how it is looked through for its end."""
+
+    def __init__(self, group: str, rows: RowSet, opener: str) -> None:
+        self.group = group
+        self.row = row = rows.rows[group]
+        self._inner = rows.inner[group]
+        self._buffer = TextBuffer()
+        self._buffer.append(opener)
+        #: The end of what was looked through: a closer may have begun in it.
+        self._seam = ""
+        self._reach = max(len(row.opener) + len(row.follow[:1]), *map(len, row.closers))
+        self._tries = 0
+        self._next_try = 0
+
+    @property
+    def length(self) -> int:
+        return self._buffer.length
+
+    def search(self, text: str, start: int) -> tuple[str | None, int, int]:
+        """What comes next: `closer`, `opener` or nothing; where it ends in the text; its own length."""
+        across = self._seam + text[start : start + self._reach]
+        match, shift = self._inner.search(across) if self._seam else None, start - len(self._seam)
+        if match is None:
+            match, shift = self._inner.search(text, start), 0
+        if match is None:
+            return None, len(text), 0
+        return match.lastgroup, match.end() + shift, match.end() - match.start()
+
+    def keep(self, text: str) -> None:
+        """Take text that holds nothing of interest."""
+        self._buffer.append(text)
+        self._seam = (self._seam + text[-self._reach :])[-self._reach :]
+
+    def keep_mark(self, text: str) -> None:
+        """Take text up to and with a closer or an opener, which is not to be found again."""
+        self._buffer.append(text)
+        self._seam = ""
+
+    def text(self) -> str:
+        return self._buffer.read()
+
+    def try_to_read(self) -> Outcome:
+        if self._tries >= FREE_TRIES and self.length < self._next_try:
+            return None
+        self._tries += 1
+        self._next_try = self.length + self.length // GROWTH
+        return self.row.read(self.text())
+
+
+class TextGate:
+    """Holds back what could still become a tag, and a block from its opener to its closer; nothing else.
+
+    The events are the same for every cut of the text, but for where `Passed` texts are cut.
+    Held at most: `max_chars` of a block, or an opener that lacks its last character.
+    """
+
+    def __init__(self, rows: RowSet, max_chars: int = DEFAULT_MAX_CHARS) -> None:
+        self._rows = rows
+        self._max_chars = max_chars
+        self._beginning = ""
+        self._hold: _Hold | None = None
+        #: How much of the stream is through: passed on, or taken as a block.
+        self._through = 0
+
+    @property
+    def is_holding(self) -> bool:
+        return self._hold is not None or bool(self._beginning)
+
+    def feed(self, text: str) -> list[GateEvent]:
+        if self._hold is None and not self._beginning and not self._rows.opener.search(text):
+            self._through += len(text)
+            return [Passed(text)] if text else []
+        out: list[GateEvent] = []
+        text, self._beginning = self._beginning + text, ""
+        place = 0
+        while place < len(text):
+            if self._hold is None:
+                place = self._scan(text, place, out)
+            else:
+                text, place = self._scan_held(self._hold, text, place, out)
+        return out
+
+    def finish(self, reason: Reason = Reason.STREAM_ENDED) -> list[GateEvent]:
+        """Let go of what is held: as a block where it is one by now, else as it was."""
+        out: list[GateEvent] = []
+        while self._hold:
+            out += self.feed(self._let_go(self._hold, reason, out))
+        beginning, self._beginning = self._beginning, ""
+        self._pass(beginning, out)
+        return out
+
+    def _scan(self, text: str, start: int, out: list[GateEvent]) -> int:
+        """Pass text on up to the next opener; returns the place behind it."""
+        match = self._rows.opener.search(text, start)
+        if match is None:
+            self._pass(text[start:], out)
+            return len(text)
+        self._pass(text[start : match.start()], out)
+        group = match.lastgroup or ""
+        if group == "beginning":
+            self._beginning = match.group()
+        else:
+            self._start(group, match.group(), out)
+        return match.end()
+
+    def _start(self, group: str, opener: str, out: list[GateEvent]) -> None:
+        self._hold = _Hold(group, self._rows, opener)
+        out.append(Buffered(self._hold.row.name, Buffer.STARTED))
+
+    def _scan_held(self, hold: _Hold, text: str, start: int, out: list[GateEvent]) -> tuple[str, int]:
+        """Hold text up to what ends the block; returns what is left to look at, and from where."""
+        found, end, length = hold.search(text, start)
+        full = start + max(0, self._max_chars - hold.length)
+        if end > full or (found is None and end == full):
+            hold.keep(text[start:full])
+            return rejoin(self._let_go(hold, Reason.TOO_LARGE, out), text, full)
+        if found is None:
+            hold.keep(text[start:])
+            return text, end
+        hold.keep_mark(text[start:end])
+        left = self._close(hold, out) if found == "closer" else self._restart(hold, length, out)
+        return rejoin(left, text, end)
+
+    def _close(self, hold: _Hold, out: list[GateEvent]) -> str:
+        """Read the block up to a closer; one that need not be the last leaves it open if nothing is read."""
+        outcome = hold.try_to_read()
+        if outcome is None and not hold.row.is_decided_at_once:
+            return ""
+        return self._settle(hold.row, hold.text(), outcome, Reason.MALFORMED, out)
+
+    def _restart(self, hold: _Hold, length: int, out: list[GateEvent]) -> str:
+        """An opener inside a block: what precedes it is let go, and a block held from there."""
+        before, opener = hold.text()[:-length], hold.text()[-length:]
+        left = self._settle(hold.row, before, read_late(hold.row, before), Reason.NESTED, out)
+        if left:
+            return left + opener
+        self._start(hold.group, opener, out)
+        return ""
+
+    def _let_go(self, hold: _Hold, reason: Reason, out: list[GateEvent]) -> str:
+        return self._settle(hold.row, hold.text(), read_late(hold.row, hold.text()), reason, out)
+
+    def _settle(
+        self, row: BlockRow, held: str, outcome: Outcome, reason: Reason, out: list[GateEvent]
+    ) -> str:
+        """End a hold; returns the text behind its block, which is like any other."""
+        self._hold = None
+        match outcome:
+            case Reading(start, end, call, problem, repaired):
+                self._pass(held[:start], out)
+                out.append(Buffered(row.name, Buffer.FLUSHED, Reason.COMPLETE))
+                out.append(Found(row.name, held[start:end], self._through, call, problem, repaired))
+                self._through += end - start
+                return held[end:]
+            case ToolCallProblem(fatal=True):
+                self._through += len(held)
+                out += [Buffered(row.name, Buffer.ABORTED, Reason.REFUSED), Refused(row.name, outcome)]
+            case None | ToolCallProblem():
+                out.append(Buffered(row.name, Buffer.ABORTED, reason, outcome))
+                self._pass(held, out)
+            case _:
+                assert_never(outcome)
+        return ""
+
+    def _pass(self, text: str, out: list[GateEvent]) -> None:
+        if text:
+            self._through += len(text)
+            out.append(Passed(text))
+
+
+def rejoin(left: str, text: str, place: int) -> tuple[str, int]:
+    """Put what is left of a hold before the rest of a text; most often nothing is, and nothing is copied."""
+    return (left + text[place:], 0) if left else (text, place)
+
+
+def read_late(row: BlockRow, held: str) -> Outcome:
+    """A last look at a block that no closer ended; where the first closer decides, there is no block."""
+    return None if row.is_decided_at_once else row.read(held)

@@ -1,0 +1,204 @@
+"""Assembles a turn's tool calls from payloads of any accepted shape, mixed as they come."""
+
+from __future__ import annotations
+
+from app.lib.block_rows import Matcher, TextPattern
+from app.lib.call_arguments import CallArguments
+from app.lib.obsidian import EscapePolicy, to_obsidian_xml
+from app.lib.tool_blocks import find_blocks
+from app.lib.tool_call_shapes import CallSignal, Place, Told, read_signals, read_texts
+from app.lib.tool_calls import (
+    IngestResult,
+    ParsedTextBlock,
+    TextCall,
+    ToolCallDelta,
+    ToolCallFunction,
+    ToolCallRecord,
+)
+
+# A payload that is the very same object as one of so many before it is a repeat.
+REMEMBERED = 256
+NOTHING_NEW = IngestResult()
+UNNAMED = ToolCallFunction("")
+
+
+class _Call:
+    """One call as it grows; without a name it is not shown, and its arguments wait."""
+
+    __slots__ = ("arguments", "call_id", "changed", "function", "has_id", "id", "index")
+
+    def __init__(self) -> None:
+        self.id = ""
+        self.index = -1
+        self.function = UNNAMED
+        self.call_id: str | None = None
+        self.has_id = False
+        self.arguments = CallArguments()
+        self.changed = False
+
+    def is_meant_by(self, signal: CallSignal) -> bool:
+        """Whether a signal found by its place, which another call may have taken over, is about this one."""
+        if signal.ids and self.has_id:
+            return False
+        if signal.name and self.function is not UNNAMED:
+            return signal.name == self.function.name and not self._is_behind(signal)
+        return True
+
+    def _is_behind(self, signal: CallSignal) -> bool:
+        """Whether this call was complete before the signal began one like it."""
+        again = signal.told is Told.WHOLE and self.arguments.is_same(signal.text or "")
+        return self.arguments.is_whole and not again
+
+    def take(self, signal: CallSignal) -> None:
+        self.has_id = self.has_id or bool(signal.ids)
+        self.call_id = self.call_id or signal.call_id
+        if signal.name and self.function is UNNAMED:
+            self.function = ToolCallFunction(signal.name)
+            self.changed = True
+        self.changed = self.arguments.take(signal) or self.changed
+
+    def to_delta(self) -> ToolCallDelta:
+        self.changed = False
+        added, view = self.arguments.give()
+        return ToolCallDelta(self.id, self.function, self.index, added, view, self.call_id)
+
+    def to_record(self) -> ToolCallRecord:
+        return ToolCallRecord(self.id, self.function, self.arguments.read(), self.call_id)
+
+
+class _Choice:
+    """The calls of one choice, and the ways they are known by."""
+
+    def __init__(self, prefix: str, suffix: str) -> None:
+        self._prefix = prefix
+        self._suffix = suffix
+        #: In the order in which their names came: that is the order clients see.
+        self.shown: list[_Call] = []
+        self._by_id: dict[str, _Call] = {}
+        self._by_place: dict[Place, _Call] = {}
+        self._current: _Call | None = None
+
+    def take(self, signal: CallSignal) -> _Call:
+        call = self._find(signal) or _Call()
+        call.take(signal)
+        self._current = call
+        for id_ in signal.ids:
+            self._by_id[id_] = call
+        if signal.place:
+            self._by_place[signal.place] = call
+        if call.index < 0 and call.function is not UNNAMED:
+            self._show(call)
+        return call
+
+    def add(self, text_call: TextCall) -> _Call:
+        """A call read from text: complete, and not to be found by any payload."""
+        call = _Call()
+        call.take(CallSignal(Told.WHOLE, text_call.args_text, text_call.name))
+        self._show(call)
+        return call
+
+    def _find(self, signal: CallSignal) -> _Call | None:
+        for id_ in signal.ids:
+            if id_ in self._by_id:
+                return self._by_id[id_]
+        call = self._by_place.get(signal.place) if signal.place else self._find_current(signal)
+        return call if call and call.is_meant_by(signal) else None
+
+    def _find_current(self, signal: CallSignal) -> _Call | None:
+        """Without id and place the last call goes on, unless one with a name begins."""
+        call = self._current
+        return None if call and signal.name and call.function is not UNNAMED else call
+
+    def _show(self, call: _Call) -> None:
+        call.index = len(self.shown)
+        call.id = f"{self._prefix}{call.index}{self._suffix}"
+        self.shown.append(call)
+
+
+class ToolCallAggregator:
+    """Feed it every payload of a turn; it ignores what is not about calls, and never raises over one."""
+
+    def __init__(self, suffix: str = "") -> None:
+        """`suffix` makes the ids unique beyond this turn; it is random, so it comes from outside."""
+        self._suffix = f"_{suffix}" if suffix else ""
+        self._choices: dict[int, _Choice] = {}
+        self._seen: dict[tuple[int, int], object] = {}
+        self._patterns: dict[str, TextPattern] = {}
+
+    def ingest_delta(self, delta: object, choice_index: int = 0) -> IngestResult:
+        """Take one streamed payload; the calls it changed come back, each with all that is known of it.
+
+        A choice the payload itself names counts where the caller leaves `choice_index` at 0.
+        """
+        return self._ingest(delta, choice_index, whole=False)
+
+    def ingest_message(self, msg: object, choice_index: int = 0, emit_if_missing: bool = False) -> None:
+        """Take a final message; `emit_if_missing` reads its text where a choice has no calls otherwise."""
+        self._ingest(msg, choice_index, whole=True)
+        for choice, text in read_texts(msg) if emit_if_missing else ():
+            index = choice_index or choice or 0
+            blocks = () if self.has_calls(index) else self.extract_use_tool_blocks(text)
+            for block in blocks:
+                self.ingest_call(TextCall(block.name, block.args_text), index)
+
+    def ingest_call(self, call: TextCall, choice_index: int = 0) -> ToolCallDelta:
+        """Record a call that was read from text; it comes back as its only delta."""
+        return self._choice(choice_index).add(call).to_delta()
+
+    def snapshot(self, choice_index: int = 0) -> tuple[ToolCallRecord, ...]:
+        choice = self._choices.get(choice_index)
+        return tuple(call.to_record() for call in choice.shown) if choice else ()
+
+    def has_calls(self, choice_index: int = 0) -> bool:
+        choice = self._choices.get(choice_index)
+        return bool(choice and choice.shown)
+
+    def reset_turn(self) -> None:
+        """Forget every call and free its text; patterns stay."""
+        self._choices.clear()
+        self._seen.clear()
+
+    def register_text_pattern(
+        self, name: str, matcher: Matcher, opener: str | None = None, closer: str | None = None
+    ) -> None:
+        """Know one more spelling of calls in text; see `TextPattern`. Its name replaces one like it."""
+        self._patterns[name] = TextPattern(name, matcher, opener, closer)
+
+    def extract_use_tool_blocks(self, buffer: str) -> tuple[ParsedTextBlock, ...]:
+        """The complete blocks of a text, built-in and registered, in order; nothing is recorded."""
+        return find_blocks(buffer, self._patterns.values())
+
+    def to_obsidian_xml(self, choice_index: int = 0, escape: EscapePolicy = EscapePolicy.XML) -> str | None:
+        """The first call of a choice as an Obsidian block."""
+        choice = self._choices.get(choice_index)
+        return to_obsidian_xml(choice.shown[0].to_record(), escape) if choice and choice.shown else None
+
+    def _ingest(self, payload: object, choice_index: int, whole: bool) -> IngestResult:
+        if self._is_repeat(payload, choice_index):
+            return NOTHING_NEW
+        taken = [
+            self._choice(choice_index or signal.choice or 0).take(signal)
+            for signal in read_signals(payload, whole)
+        ]
+        # A call changed twice by one payload tells it once: giving its delta settles it.
+        deltas = tuple(call.to_delta() for call in taken if call.changed and call.index >= 0)
+        return IngestResult(True, deltas) if deltas else NOTHING_NEW
+
+    def _is_repeat(self, payload: object, choice_index: int) -> bool:
+        key = (id(payload), choice_index)
+        if key in self._seen:
+            return True
+        self._seen[key] = payload  # kept, so that its id stays its own
+        if len(self._seen) > REMEMBERED:
+            del self._seen[next(iter(self._seen))]
+        return False
+
+    def _choice(self, index: int) -> _Choice:
+        if index not in self._choices:
+            self._choices[index] = _Choice(f"tool_{index}_", self._suffix)
+        return self._choices[index]
+
+
+def create_tool_call_aggregator(suffix: str = "") -> ToolCallAggregator:
+    """The contract's factory."""
+    return ToolCallAggregator(suffix)

@@ -1,0 +1,376 @@
+"""The gate: streamed text in, visible text and whole blocks out, the same for every cut."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.lib.block_rows import RowSet, TextPattern, build_tool_call_row, build_use_tool_row
+from app.lib.sentinel import ProblemKind
+from app.lib.text_gate import Buffer, Buffered, Found, GateEvent, Passed, Reason, Refused, TextGate
+from app.lib.tool_registry import ToolRegistry, ToolSpec
+from tests.support.at_tool import AT_TOOL
+from tests.support.cuts import every_cut
+from tests.support.growth import grows_linearly
+
+STRICT = ToolSpec("strict", "", {"type": "object", "required": ["q"]}, True)
+SOFT = ToolSpec("soft", "", None, None)
+
+
+def build_rows(*specs: ToolSpec) -> RowSet:
+    sentinel = build_tool_call_row(ToolRegistry(specs or (SOFT,)), lambda: 0.0)
+    at_tool = AT_TOOL.to_row()
+    assert at_tool
+    return RowSet([build_use_tool_row(), sentinel, at_tool])
+
+
+ROWS = build_rows()
+
+
+def run(parts: Iterable[str], rows: RowSet = ROWS, max_chars: int = 1000) -> list[GateEvent]:
+    gate = TextGate(rows, max_chars)
+    events = [event for part in parts for event in gate.feed(part)]
+    return join_passed([*events, *gate.finish()])
+
+
+def join_passed(events: Iterable[GateEvent]) -> list[GateEvent]:
+    """Where passed text is cut is the stream's business."""
+    joined: list[GateEvent] = []
+    for event in events:
+        last = joined[-1] if joined else None
+        if isinstance(event, Passed) and isinstance(last, Passed):
+            joined[-1] = Passed(last.text + event.text)
+        else:
+            joined.append(event)
+    return joined
+
+
+def show(events: Iterable[GateEvent]) -> list[str]:
+    """Events as short texts: `text`, `[block]`, `!refused`, and notes in `{}`."""
+    shown = []
+    for event in events:
+        match event:
+            case Passed(text):
+                shown.append(text)
+            case Found(_, text, _, call):
+                shown.append(f"[{text}] {call.name}({call.args_text})")
+            case Refused(_, problem):
+                shown.append(f"!{problem.kind.value}")
+            case Buffered(row, buffer, reason):
+                shown.append(f"{{{row} {reason or buffer}}}")
+    return shown
+
+
+def use(name: str = "f", args: str = "{}") -> str:
+    return f"<use_tool><name>{name}</name><args>{args}</args></use_tool>"
+
+
+def sentinel(name: str = "soft", args: str = "{}") -> str:
+    return f'<tool_call>{{"name":"{name}","arguments":"{args}"}}</tool_call>'
+
+
+STARTED, COMPLETE = "{use_tool started}", "{use_tool complete}"
+TC_STARTED, TC_COMPLETE = "{tool_call started}", "{tool_call complete}"
+AT_STARTED, AT_COMPLETE = "{at_tool started}", "{at_tool complete}"
+
+CASES = [
+    pytest.param("", [], id="nothing"),
+    pytest.param("Hello 日本 🙂 <b>bold</b> 1 < 2", ["Hello 日本 🙂 <b>bold</b> 1 < 2"], id="no-tag"),
+    pytest.param(
+        f"a {use()} b",
+        ["a ", STARTED, COMPLETE, f"[{use()}] f({{}})", " b"],
+        id="one-block",
+    ),
+    pytest.param(
+        f"{use('a')}{use('b')}\n{sentinel()}",
+        [
+            *(STARTED, COMPLETE, f"[{use('a')}] a({{}})"),
+            *(STARTED, COMPLETE, f"[{use('b')}] b({{}})"),
+            "\n",
+            *(TC_STARTED, TC_COMPLETE, f"[{sentinel()}] soft({{}})"),
+        ],
+        id="several-blocks-of-both-tags",
+    ),
+    pytest.param("<use_tool", ["<use_tool"], id="an-opener-that-never-becomes-one"),
+    pytest.param("<use_tools> <use_toolbox", ["<use_tools> <use_toolbox"], id="longer-names-are-text"),
+    pytest.param("<use_<use_tool<use_", ["<use_<use_tool<use_"], id="beginnings-in-a-row"),
+    pytest.param(
+        "<use_tool >\n<name>f</name>\t</use_tool>",
+        [STARTED, COMPLETE, "[<use_tool >\n<name>f</name>\t</use_tool>] f()"],
+        id="white-space-in-the-opener",
+    ),
+    pytest.param(
+        "a <use_tool> never closed",
+        ["a ", STARTED, "{use_tool stream_ended}", "<use_tool> never closed"],
+        id="never-closed",
+    ),
+    pytest.param(
+        "<use_tool><name>f</name></use_tool",
+        [STARTED, "{use_tool stream_ended}", "<use_tool><name>f</name></use_tool"],
+        id="closed-but-for-a-character",
+    ),
+    pytest.param(
+        "<use_tool>no name</use_tool> tail",
+        [STARTED, "{use_tool malformed}", "<use_tool>no name</use_tool> tail"],
+        id="malformed",
+    ),
+    pytest.param(
+        f"<use_tool> one <use_tool\n>two{use()}",
+        [
+            *(STARTED, "{use_tool nested}", "<use_tool> one "),
+            *(STARTED, "{use_tool nested}", "<use_tool\n>two"),
+            *(STARTED, COMPLETE, f"[{use()}] f({{}})"),
+        ],
+        id="nested-openers-release-what-precedes-them",
+    ),
+    pytest.param(
+        use("f", "<tool_call> @tool("),
+        [STARTED, COMPLETE, f"[{use('f', '<tool_call> @tool(')}] f(<tool_call> @tool()"],
+        id="other-openers-inside-a-block-are-its-content",
+    ),
+    pytest.param(
+        '<tool_call>{"name":"nope","arguments":"{}"}</tool_call>!',
+        [
+            *(TC_STARTED, "{tool_call malformed}"),
+            '<tool_call>{"name":"nope","arguments":"{}"}</tool_call>!',
+        ],
+        id="an-unknown-tool-stays-text",
+    ),
+    pytest.param(
+        '@tool("x", {"a": "f(1), g(2)"}) tail)',
+        [AT_STARTED, AT_COMPLETE, '[@tool("x", {"a": "f(1), g(2)"})] x({"a": "f(1), g(2)"})', " tail)"],
+        id="a-pattern-goes-on-to-the-closer-that-ends-it",
+    ),
+    pytest.param(
+        '@tool(no) @tool("x") rest',
+        [
+            *(AT_STARTED, "{at_tool nested}", "@tool(no) "),
+            *(AT_STARTED, AT_COMPLETE, '[@tool("x")] x()', " rest"),
+        ],
+        id="a-pattern-that-is-none-is-let-go-at-the-next",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), CASES)
+def test_events_for_every_cut(text: str, expected: list[str]) -> None:
+    """Story 2.9 AC 3, 21; story 2.12 AC 1, 2."""
+    got = [show(run(cut)) for cut in every_cut(text)]
+    assert got == [expected] * len(got)
+
+
+def test_a_block_says_where_it_stands() -> None:
+    text = f"日本 {use('a')} x {use('b')}"
+    found = [event for event in run(text) if isinstance(event, Found)]
+    assert [(text[event.index_start :].startswith(event.text), event.call.name) for event in found] == [
+        (True, "a"),
+        (True, "b"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(
+            f"a {sentinel('strict', '{}')} b",
+            ["a ", TC_STARTED, "{tool_call refused}", f"!{ProblemKind.MISMATCH.value}", " b"],
+            id="arguments-that-do-not-fit",
+        ),
+        pytest.param(
+            "<tool_call>{broken</tool_call>",
+            [TC_STARTED, "{tool_call refused}", f"!{ProblemKind.UNREADABLE.value}"],
+            id="unreadable",
+        ),
+    ],
+)
+def test_strict_failures_are_neither_calls_nor_text(text: str, expected: list[str]) -> None:
+    rows = build_rows(STRICT, SOFT)
+    got = [show(run(cut, rows)) for cut in every_cut(text)]
+    assert got == [expected] * len(got)
+
+
+BLOCK = use()
+
+
+@pytest.mark.parametrize(
+    ("text", "max_chars", "expected"),
+    [
+        pytest.param(BLOCK, len(BLOCK), [STARTED, COMPLETE, f"[{BLOCK}] f({{}})"], id="just-fits"),
+        pytest.param(BLOCK, len(BLOCK) - 1, [STARTED, "{use_tool too_large}", BLOCK], id="one-too-long"),
+        pytest.param(
+            f"<use_tool>{'x' * 30}{use()}",
+            20,
+            [
+                *(STARTED, "{use_tool too_large}", f"<use_tool>{'x' * 30}"),
+                *(STARTED, "{use_tool too_large}", use()),
+            ],
+            id="what-follows-is-looked-at-anew",
+        ),
+        pytest.param(BLOCK, 3, [STARTED, "{use_tool too_large}", BLOCK], id="less-than-an-opener"),
+        pytest.param(
+            '@tool("x") and more',
+            15,
+            [AT_STARTED, AT_COMPLETE, '[@tool("x")] x()', " and more"],
+            id="a-pattern",
+        ),
+    ],
+)
+def test_a_block_is_held_up_to_its_limit(text: str, max_chars: int, expected: list[str]) -> None:
+    got = [show(run(cut, max_chars=max_chars)) for cut in every_cut(text)]
+    assert got == [expected] * len(got)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_held"),
+    [
+        pytest.param("a", "", id="text"),
+        pytest.param("a<", "<", id="a-beginning"),
+        pytest.param("a<use_tool", "<use_tool", id="an-opener-without-its-end"),
+        pytest.param("a<use_toolx", "", id="no-opener-after-all"),
+        pytest.param("a<use_tool>b", "<use_tool>b", id="inside-a-block"),
+        pytest.param(f"{use()} b", "", id="behind-a-block"),
+        pytest.param("mail@us", "", id="an-at-sign-inside"),
+        pytest.param("mail@", "@", id="an-at-sign-at-the-end"),
+    ],
+)
+def test_exactly_what_could_become_a_tag_is_held(text: str, is_held: str) -> None:
+    gate = TextGate(ROWS)
+    out = [event for character in text for event in gate.feed(character)]
+    said = "".join(event.text for event in out if isinstance(event, Passed | Found))
+    assert (said, gate.is_holding) == (text.removesuffix(is_held), bool(is_held))
+
+
+@pytest.mark.parametrize("reason", [Reason.DEADLINE, Reason.STREAM_FAILED])
+def test_the_reason_for_letting_go_is_noted(reason: Reason) -> None:
+    gate = TextGate(ROWS)
+    gate.feed("<use_tool>x")
+    assert gate.finish(reason) == [Buffered("use_tool", Buffer.ABORTED, reason), Passed("<use_tool>x")]
+    assert gate.finish() == []
+
+
+def test_a_repaired_or_faulty_call_says_so() -> None:
+    spec = ToolSpec("soft", "", {"type": "object", "required": ["q"]}, None)
+    events = run(
+        [sentinel("soft", "{,}".replace(",", "")), sentinel("soft", '{\\"q\\":1,}')], build_rows(spec)
+    )
+    found = [event for event in events if isinstance(event, Found)]
+    assert [(event.problem.kind if event.problem else None, event.repaired) for event in found] == [
+        (ProblemKind.MISMATCH, False),
+        (None, True),
+    ]
+
+
+def test_a_late_reading_leaves_the_rest_to_be_read() -> None:
+    """Past its free tries a pattern is asked seldom, and a block may be seen only at the end."""
+    many = '@tool("x", "' + ")" * 200 + '")'
+    text = f'{many} and {use()} @tool("y")'
+    got = [show(run(cut)) for cut in (list(text), [text])]
+    names = [[line.rsplit(" ", 1)[1] for line in each if line.startswith("[")] for each in got]
+    assert (names[0], got[0]) == ([f'x("{")" * 200}")', "f({})", "y()"], got[1])
+
+
+@pytest.mark.parametrize(
+    ("opener", "closer", "text", "expected"),
+    [
+        pytest.param("call:", None, "a call: x}b", ["x}"], id="any-bracket-ends-it"),
+        pytest.param("call:", None, "a call: x\nb", ["x\n"], id="or-the-line"),
+        pytest.param("[call](", None, "a [call](x] y) b", [], id="but-none-that-is-in-the-opener"),
+        pytest.param("#", ";", "a #x; b #y; c", ["x;", "y;"], id="an-opener-of-one-character"),
+        pytest.param("#", ";", "a # #y; c", ["y;"], id="that-one-nested"),
+    ],
+)
+def test_patterns_of_other_shapes(opener: str, closer: str | None, text: str, expected: list[str]) -> None:
+    def match(buffer: str) -> list[dict[str, object]]:
+        body = buffer.removeprefix(opener).strip(" ")
+        is_call = len(body) == 2
+        return [{"indexStart": 0, "indexEnd": len(buffer), "name": body, "argsText": ""}] if is_call else []
+
+    row = TextPattern("p", match, opener, closer).to_row()
+    assert row
+    got = [
+        [event.call.name for event in run(cut, RowSet([row])) if isinstance(event, Found)]
+        for cut in every_cut(text)
+    ]
+    assert got == [expected] * len(got)
+
+
+FRAGMENTS = st.sampled_from(
+    [
+        *("<use_tool>", "<use_tool", "</use_tool>", "<name>f</name>", "<args>{}</args>", "<tool_call>"),
+        *(
+            "</tool_call>",
+            '{"name":"soft","arguments":"{}"}',
+            "@tool(",
+            '"x")',
+            ")",
+            "@",
+            "<",
+            "</",
+            " ",
+            "\n",
+        ),
+        *("e\u0301", "日本", "🙂", "text"),
+    ]
+)
+TEXTS = st.lists(FRAGMENTS, max_size=12).map("".join)
+
+
+@st.composite
+def cut_texts(draw: st.DrawFn) -> list[str]:
+    text = draw(TEXTS)
+    places = sorted(draw(st.sets(st.integers(0, len(text)), max_size=8)))
+    return [text[start:end] for start, end in itertools.pairwise([0, *places, len(text)])]
+
+
+@given(cut_texts(), st.integers(1, 60))
+def test_law_text_out_plus_blocks_is_text_in(parts: list[str], max_chars: int) -> None:
+    events = run(parts, max_chars=max_chars)
+    assert "".join(event.text for event in events if isinstance(event, Passed | Found)) == "".join(parts)
+
+
+@given(cut_texts(), st.integers(1, 60))
+def test_law_every_cut_gives_the_same(parts: list[str], max_chars: int) -> None:
+    assert run(parts, max_chars=max_chars) == run(["".join(parts)], max_chars=max_chars)
+
+
+@given(cut_texts(), st.integers(1, 60))
+def test_law_every_start_has_one_end_and_nothing_stays_held(parts: list[str], max_chars: int) -> None:
+    gate = TextGate(ROWS, max_chars)
+    events = [event for part in parts for event in gate.feed(part)] + gate.finish()
+    notes = [event.buffer for event in events if isinstance(event, Buffered)]
+    started = notes.count(Buffer.STARTED)
+    assert (len(notes), gate.is_holding, gate.finish()) == (2 * started, False, [])
+
+
+@given(TEXTS)
+def test_law_what_is_held_is_bounded(text: str) -> None:
+    gate = TextGate(ROWS, max_chars=25)
+    through = 0
+    for place, character in enumerate(text, 1):
+        through += sum(len(event.text) for event in gate.feed(character) if isinstance(event, Passed | Found))
+        assert place - through <= 25
+
+
+@pytest.mark.parametrize(
+    ("before", "fragment"),
+    [
+        pytest.param("", "<use_tool", id="unclosed-flood"),
+        pytest.param("", "<use_tool>", id="nested-flood"),
+        pytest.param("<use_tool>", "x", id="one-long-block"),
+        pytest.param("", "<", id="brackets"),
+        pytest.param('@tool("x", "', ")", id="closers"),
+        pytest.param("", "@tool(", id="pattern-openers"),
+    ],
+)
+def test_floods_cost_time_in_proportion(before: str, fragment: str) -> None:
+    """An unclosed tag flood, nested openers, a matcher asked at every bracket: linear all the same."""
+    assert grows_linearly(lambda text: run([before, text], max_chars=1 << 30), fragment)
+
+
+@pytest.mark.parametrize("before", ["", "<use_tool>"], ids=["text", "in-a-block"])
+def test_single_characters_cost_time_in_proportion(before: str) -> None:
+    assert grows_linearly(lambda text: run([before, *text], max_chars=1 << 30), "x", 100_000)
