@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import flask
 
 from app.backend.codex import CodexBackend
 from app.handlers import access, auth, chat, cors, health, http, logs, models
+from app.lib.block_rows import TextPattern
 from app.pipeline import Backend
 from app.settings import Settings
 
@@ -19,8 +20,13 @@ class Gateway(flask.Flask):
         return func
 
 
-def create_app(settings: Settings, backend: Backend | None = None) -> flask.Flask:
-    """Build the application; the backend's processes start with `backend.start`, not here."""
+def create_app(
+    settings: Settings, backend: Backend | None = None, text_patterns: Sequence[TextPattern] = ()
+) -> flask.Flask:
+    """Build the application; the backend's processes start with `backend.start`, not here.
+
+    `text_patterns` are further spellings of tool calls in text, known to every request.
+    """
     logs.configure(settings.log_level)
     app = Gateway(__name__, static_folder=None)
     app.url_map.merge_slashes = False  # a JSON 404 instead of a redirect
@@ -36,7 +42,7 @@ def create_app(settings: Settings, backend: Backend | None = None) -> flask.Flas
     app.after_request(access.finish)
     app.after_request(sharing.add_headers)
 
-    app.register_blueprint(chat.build_blueprint(served, settings))
+    app.register_blueprint(chat.build_blueprint(served, settings, text_patterns))
     app.register_blueprint(models.build_blueprint(served))
     app.register_blueprint(health.build_blueprint(served))
     return app

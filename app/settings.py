@@ -10,8 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.lib.models import Model, parse_model
+from app.lib.stop_policy import StopMode, StopPolicy
 
 LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
+# A wait for another tool block is looked at four times, but never oftener than every 25 ms.
+SHORTEST_GRACE_S = 0.1
 DEFAULT_ORIGINS = ("app://obsidian.md", "capacitor://localhost", "http://localhost:*", "http://127.0.0.1:*")
 
 
@@ -58,6 +61,16 @@ def parse_natural(text: str) -> int:
     return value
 
 
+def parse_delay(text: str) -> float:
+    """Like `parse_seconds`, but nothing is a delay too."""
+    return parse_natural(text) / 1000
+
+
+def parse_kilos(text: str) -> int:
+    """Kilobytes in the environment, characters inside."""
+    return parse_count(text) * 1024
+
+
 def parse_port(text: str) -> int:
     value = int(text)
     if not 0 <= value < 65536:
@@ -82,6 +95,9 @@ ALLOWED: dict[Callable[[str], Any], str] = {
     parse_natural: "a whole number, 0 or more",
     parse_size: "a whole number of megabytes, at least 1",
     parse_port: "a port number",
+    parse_delay: "a whole number of milliseconds, 0 or more",
+    parse_kilos: "a whole number of kilobytes, at least 1",
+    StopMode: "first or all",
     parse_level: "debug, info, warning or error",
     parse_models: "ids, `alias=id` or `alias=id:effort`, separated by commas",
     parse_list: "values separated by commas",
@@ -197,6 +213,42 @@ class Settings:
     max_body_bytes: int = knob("PROXY_MAX_BODY_MB", "16", "Largest request body.", parse_size)
     max_line_bytes: int = knob("PROXY_MAX_LINE_MB", "64", "Longest line taken from codex.", parse_size)
     max_choices: int = knob("PROXY_MAX_CHAT_CHOICES", "5", "Largest `n` of a chat request.", parse_count)
+    stop_after_tools: bool = knob(
+        "PROXY_STOP_AFTER_TOOLS",
+        "true",
+        "Cut an answer behind its tool blocks, where the instructions speak of such blocks.",
+        parse_flag,
+    )
+    stop_mode: StopMode = knob(
+        "PROXY_STOP_AFTER_TOOLS_MODE",
+        "first",
+        "Cut behind the `first` block, or behind `all` that follow one another.",
+        StopMode,
+    )
+    stop_grace_s: float = knob(
+        "PROXY_STOP_AFTER_TOOLS_GRACE_MS", "300", "How long mode `all` waits for another block.", parse_delay
+    )
+    suppress_tail: bool = knob(
+        "PROXY_SUPPRESS_TAIL_AFTER_TOOLS",
+        "true",
+        "Drop text behind a tool block, also where the answer is not cut.",
+        parse_flag,
+    )
+    tool_block_dedup: bool = knob(
+        "PROXY_TOOL_BLOCK_DEDUP",
+        "false",
+        "Drop a tool block that repeats one before it to the letter.",
+        parse_flag,
+    )
+    tool_block_max: int = knob(
+        "PROXY_TOOL_BLOCK_MAX", "0", "Tool blocks of an answer that count as calls; 0: all.", parse_natural
+    )
+    tool_buffer_max_chars: int = knob(
+        "PROXY_TOOL_BUFFER_MAX_KB",
+        "1024",
+        "Longest tool block held back in a stream, in 1,024 characters; a longer one is text.",
+        parse_kilos,
+    )
     log_level: str = knob("PROXY_LOG_LEVEL", "info", "debug, info, warning or error.", parse_level)
     #: The rest of the environment, for what codex processes inherit.
     environ: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
@@ -220,7 +272,21 @@ class Settings:
     @property
     def tick_s(self) -> float:
         """How often an idle wait wakes up: once a second, or four times in the shortest wait it serves."""
-        return min(1.0, self.commit_after_s / 4, self.keepalive_s / 4)
+        waits = [4.0, self.commit_after_s, self.keepalive_s]
+        if self.stop_after_tools and self.stop_mode is StopMode.ALL:
+            waits.append(max(self.stop_grace_s, SHORTEST_GRACE_S))
+        return min(waits) / 4
+
+    @property
+    def stop_policy(self) -> StopPolicy:
+        return StopPolicy(
+            self.stop_after_tools,
+            self.stop_mode,
+            self.stop_grace_s,
+            self.suppress_tail,
+            self.tool_block_dedup,
+            self.tool_block_max,
+        )
 
 
 def parse_knob(metadata: Mapping[str, Any], text: str) -> Any:

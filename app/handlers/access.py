@@ -14,9 +14,9 @@ import flask
 
 from app.handlers.client import ClientSocket
 from app.lib.errors import InternalError
-from app.lib.events import Completed, Failed, Finished, TurnEvent, Waiting
+from app.lib.events import Completed, Failed, Finished, Note, ToolCalled, TurnEvent, Waiting
 
-ENDS = (Finished, Completed, Failed)
+NOTED = (Finished, Completed, Failed, ToolCalled, Note)
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 log = logging.getLogger("access")
@@ -30,6 +30,7 @@ class Access:
         self.request_id = request_id
         self._began_s = time.monotonic()
         self._fields: dict[str, Any] = {}
+        self._calls: set[tuple[int, int]] = set()
         self._closers = contextlib.ExitStack()
 
     def note(self, **fields: Any) -> None:
@@ -40,13 +41,13 @@ class Access:
         self._closers.callback(closer)
 
     def observe(self, batches: Iterator[list[TurnEvent]]) -> Iterator[list[TurnEvent]]:
-        """Pass a turn on and note when it began and how it ended."""
+        """Pass a turn on and note when it began, how it ended, and its tool calls."""
         for batch in self._guard(batches):
             if batch and not isinstance(batch[0], Waiting):
                 self._fields.setdefault("first_event_ms", self._elapsed_ms())
             for event in batch:
-                if isinstance(event, ENDS):
-                    self._note_end(event)
+                if isinstance(event, NOTED):
+                    self._note_event(event)
             yield batch
 
     def _guard(self, batches: Iterator[list[TurnEvent]]) -> Iterator[list[TurnEvent]]:
@@ -57,8 +58,14 @@ class Access:
             log.exception("a turn broke", extra={"fields": {"request_id": self.request_id}})
             yield [Failed(InternalError("The gateway failed; its log has the details."))]
 
-    def _note_end(self, event: Finished | Completed | Failed) -> None:
+    def _note_event(self, event: Finished | Completed | Failed | ToolCalled | Note) -> None:
         match event:
+            case ToolCalled(choice, delta):
+                self._calls.add((choice, delta.index))
+                self.note(tool_calls=len(self._calls))
+            case Note(_, kind, row, reason):
+                counted = ".".join(filter(None, (kind, row, reason)))
+                self._fields[counted] = self._fields.get(counted, 0) + 1
             case Finished(_, reason):
                 self.note(finish=reason.value)
             case Completed(usage):

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import flask
 
 from app.handlers.access import Access
 from app.handlers.http import json_response, read_json
 from app.handlers.stream import stream_response
+from app.lib.block_rows import TextPattern
 from app.lib.deadlines import Deadlines
 from app.lib.dialects.chat import ChatIdentity, ChatStream, build_completion
 from app.lib.events import TurnEvent
 from app.lib.prompt import build_prompt
 from app.lib.request import TurnRequest
 from app.lib.result import collect
+from app.lib.tool_text import build_chat_tools
 from app.lib.turn import TurnCore
 from app.pipeline import Backend, run_turn
 from app.schemas.chat import ChatRequest, ChatSchema
@@ -24,16 +26,21 @@ from app.schemas.loading import load_body
 from app.settings import Settings
 
 
-def build_blueprint(backend: Backend, settings: Settings) -> flask.Blueprint:
+def build_blueprint(
+    backend: Backend, settings: Settings, text_patterns: Sequence[TextPattern] = ()
+) -> flask.Blueprint:
     blueprint = flask.Blueprint("chat", __name__)
+    tools = build_chat_tools(settings.stop_policy, text_patterns, settings.tool_buffer_max_chars)
     schema = ChatSchema(settings.max_choices)
     deadlines = Deadlines(settings.first_event_timeout_s, settings.idle_timeout_s, settings.total_timeout_s)
 
     def run(request: TurnRequest) -> Iterator[list[TurnEvent]]:
         """Start a turn that ends with this reply, whatever becomes of it."""
         access: Access = flask.g.access
-        turn = backend.open_turn(build_prompt(request), access.client)
-        batches = run_turn(turn, TurnCore(request.choices, deadlines))
+        prompt = build_prompt(request)
+        turn = backend.open_turn(prompt, access.client)
+        core = TurnCore(request.choices, deadlines, tools.suited_to(prompt), secrets.token_hex(4))
+        batches = run_turn(turn, core)
         access.on_close(turn.close)
         # Before that: a turn that still waits for its process lets go of it when its generator is closed.
         access.on_close(batches.close)

@@ -17,7 +17,8 @@ ProxyError
 ├── ClientGone 499                nobody is left to answer
 ├── InternalError 500             a fault of our own
 ├── BackendRefused 502            codex turned a request down for good
-│   └── UpstreamUnauthorized      the gateway's own Codex login is missing or bad
+│   ├── UpstreamUnauthorized      the gateway's own Codex login is missing or bad
+│   └── InvalidToolCall           the model called a strict tool wrongly
 ├── BackendUnavailable 503        codex or its upstream broke; trying again may help
 │   ├── AnswerInterrupted         it broke after part of the answer was shown
 │   └── GatewayStopping           this worker is shutting down
@@ -149,6 +150,10 @@ class BackendRefused(ProxyError):
 
 class UpstreamUnauthorized(BackendRefused):
     default_code = "upstream_unauthorized"
+
+
+class InvalidToolCall(BackendRefused):
+    default_code = "invalid_tool_call"
 
 
 class BackendUnavailable(ProxyError):

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from app.lib.errors import ProxyError
+from app.lib.tool_calls import ToolCallDelta
 
 
 class FinishReason(StrEnum):
+    TOOL_CALLS = "tool_calls"
     STOP = "stop"
     LENGTH = "length"
     CONTENT_FILTER = "content_filter"
@@ -156,6 +158,42 @@ class Reasoning:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCalled:
+    """A call of the model's, or more of one."""
+
+    choice: int
+    delta: ToolCallDelta
+
+
+@dataclass(frozen=True, slots=True)
+class ToolBlock:
+    """The text a call was read from, verbatim, after the call itself."""
+
+    choice: int
+    item_id: str
+    text: str
+
+
+class NoteKind(StrEnum):
+    BUFFER_STARTED = "tool_buffer_started"
+    BUFFER_FLUSHED = "tool_buffer_flushed"
+    BUFFER_ABORTED = "tool_buffer_aborted"
+    ARGUMENTS_REPAIRED = "tool_arguments_repaired"
+    CALL_FAULTY = "tool_call_faulty"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something for the counters and the log; no client sees it, and no client's words are in it."""
+
+    choice: int
+    kind: NoteKind
+    #: The spelling it is about: `use_tool`, `tool_call`, or a registered pattern's name.
+    row: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     choice: int
     reason: FinishReason
@@ -175,4 +213,4 @@ class Failed:
     error: ProxyError
 
 
-TurnEvent = Waiting | Began | Text | Reasoning | Finished | Completed | Failed
+TurnEvent = Waiting | Began | Text | Reasoning | ToolCalled | ToolBlock | Note | Finished | Completed | Failed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, assert_never
 
@@ -23,6 +23,13 @@ def build_prompt(request: TurnRequest) -> Prompt:
     said = [message for message in lift_leading_assistant(request.messages) if message.parts]
     items = tuple(build_item(message) for message in said)
     return Prompt(request.model, items, request.effort, request.choices)
+
+
+def mentions(prompt: Prompt, needles: Collection[str]) -> bool:
+    """Whether the instructions speak of any of these."""
+    instructions = [item for item in prompt.items if item["role"] == Role.DEVELOPER]
+    texts = [part["text"] for item in instructions for part in item["content"]]
+    return any(needle in text for text in texts for needle in needles)
 
 
 def lift_leading_assistant(messages: tuple[Message, ...]) -> Iterator[Message]:

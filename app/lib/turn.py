@@ -23,7 +23,6 @@ from app.lib.events import (
     ReasoningDelta,
     ReasoningDone,
     Retrying,
-    Text,
     TextDelta,
     Tick,
     TurnEnded,
@@ -33,12 +32,17 @@ from app.lib.events import (
     UsageReported,
     Waiting,
 )
+from app.lib.stop_policy import choose_finish
+from app.lib.text_gate import Reason
+from app.lib.tool_text import NO_TOOLS, TextTools, ToolText
 
 
 @dataclass(slots=True)
 class _Choice:
     """What one choice has shown so far."""
 
+    #: Where its text goes through.
+    text: ToolText
     began: bool = False
     finish: FinishReason | None = None
     #: Items already shown, so that their whole form, which follows, repeats nothing.
@@ -58,8 +62,16 @@ class _Choice:
 class TurnCore:
     """Feed it until `ended`; `finish` closes a turn whose events just stop."""
 
-    def __init__(self, choices: int = 1, deadlines: Deadlines | None = None) -> None:
-        self._choices = [_Choice() for _ in range(choices)]
+    def __init__(
+        self,
+        choices: int = 1,
+        deadlines: Deadlines | None = None,
+        tools: TextTools = NO_TOOLS,
+        id_suffix: str = "",
+    ) -> None:
+        """`id_suffix`, a random one, makes the ids of calls unique beyond this turn."""
+        self._aggregator = tools.build_aggregator(id_suffix)
+        self._choices = [_Choice(ToolText(index, tools, self._aggregator)) for index in range(choices)]
         self._watch = DeadlineWatch(deadlines or Deadlines())
         self._usage = Usage()
         self.ended = False
@@ -75,8 +87,7 @@ class TurnCore:
             return []
         match event:
             case Tick(now_s):
-                overdue = self._watch.see(now_s)
-                return self.fail(overdue) if overdue else []
+                return self._see(now_s)
             case TurnFailed(error):
                 return self.fail(error)
             case Queued():
@@ -87,11 +98,24 @@ class TurnCore:
     def finish(self) -> list[TurnEvent]:
         return self.fail(BackendUnavailable("Codex ended the turn without an answer."))
 
-    def fail(self, error: ProxyError) -> list[TurnEvent]:
+    def fail(self, error: ProxyError, reason: Reason = Reason.STREAM_FAILED) -> list[TurnEvent]:
+        """End the turn with an error, behind whatever was held back until now."""
         if self.ended:
             return []
         self.ended = True
-        return [Failed(error)]
+        running = [choice.text for choice in self._choices if not choice.finish]
+        return [*(event for text in running for event in text.end_item(reason)), Failed(error)]
+
+    def _see(self, now_s: float) -> list[TurnEvent]:
+        overdue = self._watch.see(now_s)
+        if overdue:
+            return self.fail(overdue, Reason.DEADLINE)
+        out: list[TurnEvent] = []
+        for index, choice in enumerate(self._choices):
+            if not choice.finish:
+                choice.text.see(now_s)
+                out += self._heed(index)
+        return out
 
     def _feed_choice(self, event: ChoiceEvent, choice: _Choice) -> list[TurnEvent]:
         match event:
@@ -115,20 +139,33 @@ class TurnCore:
         match event:
             case TextDelta(index, item_id, text) if text:
                 choice.shown.add(item_id)
-                return [Text(index, item_id, text)]
+                return [*choice.text.feed(item_id, text), *self._heed(index)]
             case ReasoningDelta(index, item_id, part, text) if text:
                 choice.shown.add(item_id)
                 return [Reasoning(index, item_id, part, text)]
-            case MessageDone(index, item_id, text) if text and choice.claim(item_id):
-                return [Text(index, item_id, text)]
+            case MessageDone(index, item_id, text):
+                return [*self._show_message(event, choice), *self._heed(index)]
             case ReasoningDone(index, item_id, parts) if any(parts) and choice.claim(item_id):
                 return [Reasoning(index, item_id, part, text) for part, text in enumerate(parts) if text]
             case TurnEnded(index, reason):
                 return self._end(index, reason)
-            case ModelActive() | TextDelta() | ReasoningDelta() | MessageDone() | ReasoningDone():
+            case ModelActive() | TextDelta() | ReasoningDelta() | ReasoningDone():
                 return []
             case _:
                 assert_never(event)
+
+    def _show_message(self, message: MessageDone, choice: _Choice) -> list[TurnEvent]:
+        """What a message's whole form adds: its text if none came before, and that nothing more will."""
+        is_new = bool(message.text) and choice.claim(message.item_id)
+        fed = choice.text.feed(message.item_id, message.text) if is_new else []
+        return [*fed, *(choice.text.end_item() if choice.text.item_id == message.item_id else [])]
+
+    def _heed(self, index: int) -> list[TurnEvent]:
+        """Act on what a choice's text has come to: a call that must not go out, or a cut."""
+        text = self._choices[index].text
+        if text.refusal:
+            return self.fail(text.refusal)
+        return self._end(index, FinishReason.STOP) if text.is_cut else []
 
     def _retry(self, choice: _Choice) -> list[TurnEvent]:
         """Let codex start over unseen, but never show an answer's beginning twice."""
@@ -137,8 +174,13 @@ class TurnCore:
         return self.fail(AnswerInterrupted("The connection to the model broke in the middle of the answer."))
 
     def _end(self, index: int, reason: FinishReason) -> list[TurnEvent]:
-        self._choices[index].finish = reason
-        finished: list[TurnEvent] = [Finished(index, reason)]
+        choice = self._choices[index]
+        left = choice.text.end_item()
+        if choice.text.refusal:
+            return [*left, *self.fail(choice.text.refusal)]
+        has_calls = self._aggregator.has_calls(index)
+        choice.finish = choose_finish([reason, *([FinishReason.TOOL_CALLS] if has_calls else [])])
+        finished = [*left, Finished(index, choice.finish)]
         if not all(choice.finish for choice in self._choices):
             return finished
         self.ended = True

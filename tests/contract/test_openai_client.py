@@ -121,6 +121,7 @@ def test_what_is_refused_for_good_is_not_tried_again(
     assert len(backend.turns) == 1
 
 
+USE = '<use_tool><name>f</name><args>{"a": 1}</args></use_tool>'
 LENGTH, FILTER = FinishReason.LENGTH, FinishReason.CONTENT_FILTER
 
 
@@ -145,6 +146,11 @@ LENGTH, FILTER = FinishReason.LENGTH, FinishReason.CONTENT_FILTER
         pytest.param(1, [say("cut o"), end(LENGTH)], id="length"),
         pytest.param(1, [say("no"), end(FILTER)], id="content-filter"),
         pytest.param(1, [say("a"), end(usage=Usage())], id="no-usage"),
+        pytest.param(1, [say("Look: ", USE, " tail"), end()], id="a-tool-block"),
+        pytest.param(1, [say(*f"Look: {USE}"), end()], id="a-tool-block-a-character-at-a-time"),
+        pytest.param(1, [say(USE, "<use_tool><name>g</name></use_tool>"), end()], id="two-tool-blocks"),
+        pytest.param(1, [say("<use_tool>open"), end()], id="a-tool-block-that-stays-open"),
+        pytest.param(2, [say("a"), say(USE, choice=1), end(), end(choice=1)], id="one-choice-calls"),
         pytest.param(2, [say("a"), say("b", choice=1), end(), end(choice=1)], id="two-choices"),
         pytest.param(
             3,
@@ -180,8 +186,15 @@ def to_answer(completion: Any) -> dict[str, Any]:
                 "finish_reason": choice["finish_reason"],
                 "role": choice["message"]["role"],
                 "content": choice["message"]["content"],
+                "tool_calls": [to_call(call) for call in choice["message"].get("tool_calls") or ()],
                 "reasoning_content": choice["message"].get("reasoning_content"),
             }
             for choice in dumped["choices"]
         ],
     }
+
+
+def to_call(call: dict[str, Any]) -> dict[str, Any]:
+    """Without what is random in its id, and the place that a fold of the stream keeps."""
+    function = {key: call["function"][key] for key in ("name", "arguments")}
+    return {"id": call["id"].rpartition("_")[0], "type": call["type"], "function": function}

@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 
 from app.lib.models import parse_model
+from app.lib.stop_policy import StopMode, StopPolicy
 from app.settings import (
     ALLOWED,
     Settings,
     SettingsError,
     parse_count,
+    parse_delay,
     parse_flag,
+    parse_kilos,
     parse_level,
     parse_list,
     parse_models,
@@ -45,6 +48,10 @@ MIB = 1024 * 1024
         pytest.param(parse_count, "1", 1, id="count-least"),
         pytest.param(parse_natural, "0", 0, id="natural-least"),
         pytest.param(parse_size, "2", 2 * MIB, id="size"),
+        pytest.param(parse_delay, "0", 0.0, id="delay-least"),
+        pytest.param(parse_delay, "300", 0.3, id="delay"),
+        pytest.param(parse_kilos, "2", 2048, id="kilos"),
+        pytest.param(StopMode, "all", StopMode.ALL, id="mode"),
         pytest.param(parse_port, "0", 0, id="port-least"),
         pytest.param(parse_port, "65535", 65535, id="port-most"),
         *(
@@ -78,6 +85,11 @@ NATURAL = "a whole number, 0 or more"
             for value in ("-1", "x")
         ),
         *(pytest.param("PROXY_PORT", value, PORT, id=f"port-{value}") for value in ("-1", "65536", "http")),
+        pytest.param("PROXY_STOP_AFTER_TOOLS_MODE", "last", "first or all", id="mode"),
+        pytest.param(
+            "PROXY_STOP_AFTER_TOOLS_GRACE_MS", "-1", "a whole number of milliseconds, 0 or more", id="delay"
+        ),
+        pytest.param("PROXY_TOOL_BUFFER_MAX_KB", "0", "a whole number of kilobytes, at least 1", id="kilos"),
         pytest.param("PROXY_LOG_LEVEL", "loud", "debug, info, warning or error", id="level"),
         pytest.param(
             "PROXY_STATE_DIR",
@@ -100,6 +112,9 @@ EXAMPLES: dict[Any, tuple[str, Any]] = {
     parse_count: ("77", 77),
     parse_natural: ("77", 77),
     parse_size: ("77", 77 * MIB),
+    parse_delay: ("77", 0.077),
+    parse_kilos: ("77", 77 * 1024),
+    StopMode: ("all", StopMode.ALL),
     parse_port: ("77", 77),
     parse_level: ("debug", "DEBUG"),
     parse_list: ("x,y", ("x", "y")),
@@ -178,10 +193,27 @@ def test_an_open_gateway_stays_on_loopback(host: str, key: str, opens: bool) -> 
         pytest.param({}, 1.0, id="once-a-second"),
         pytest.param({"commit_after_s": 0.4}, 0.1, id="four-times-before-the-commit"),
         pytest.param({"keepalive_s": 2.0}, 0.5, id="four-times-before-a-keepalive"),
+        pytest.param({"stop_mode": StopMode.ALL, "stop_grace_s": 0.4}, 0.1, id="four-times-in-a-grace"),
+        pytest.param({"stop_mode": StopMode.ALL, "stop_grace_s": 0.0}, 0.025, id="a-grace-of-nothing"),
+        pytest.param({"stop_grace_s": 0.4}, 1.0, id="a-grace-nobody-waits-for"),
+        pytest.param({"stop_mode": StopMode.ALL, "stop_after_tools": False}, 1.0, id="no-stop-no-grace"),
     ],
 )
-def test_tick(changes: dict[str, float], expected: float) -> None:
+def test_tick(changes: dict[str, Any], expected: float) -> None:
     assert Settings(**changes).tick_s == expected
+
+
+def test_the_stop_policy_is_made_of_its_knobs() -> None:
+    environ = {
+        "PROXY_STOP_AFTER_TOOLS": "false",
+        "PROXY_STOP_AFTER_TOOLS_MODE": "all",
+        "PROXY_STOP_AFTER_TOOLS_GRACE_MS": "50",
+        "PROXY_SUPPRESS_TAIL_AFTER_TOOLS": "false",
+        "PROXY_TOOL_BLOCK_DEDUP": "true",
+        "PROXY_TOOL_BLOCK_MAX": "3",
+    }
+    expected = StopPolicy(False, StopMode.ALL, 0.05, False, True, 3)
+    assert (Settings.from_env(environ).stop_policy, Settings().stop_policy) == (expected, StopPolicy())
 
 
 def read_table() -> dict[str, tuple[str, str]]:

@@ -8,14 +8,30 @@ from typing import Any, assert_never
 
 import orjson
 
-from app.lib.events import Began, Completed, Failed, Finished, Reasoning, Text, TurnEvent, Usage, Waiting
+from app.lib.events import (
+    Began,
+    Completed,
+    Failed,
+    Finished,
+    Note,
+    Reasoning,
+    Text,
+    ToolBlock,
+    ToolCalled,
+    TurnEvent,
+    Usage,
+    Waiting,
+)
 from app.lib.result import ChoiceResult, TurnResult
 from app.lib.sse import DONE, encode_data
+from app.lib.tool_calls import ToolCallDelta, ToolCallRecord
 
 # Chat has one text for a model's reasoning; its summary comes in parts, each a paragraph.
 BETWEEN_PARTS = "\n\n"
 # Whatever a client names its model, that stands before the text: the last one found is the text's.
 CUT = "<text>"
+# A call without arguments has an empty object of them: clients parse the text.
+NO_ARGUMENTS = "{}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +51,8 @@ class ChatStream:
         self._choices = choices
         self._include_usage = include_usage
         self._last_parts: dict[int, tuple[str, int]] = {}
+        #: The calls begun, by choice and place, and whether any of their arguments went out.
+        self._calls: dict[tuple[int, int], bool] = {}
         self._text_frames = [self._cut_text_frame(index) for index in range(choices)]
 
     def open(self) -> bytes:
@@ -49,22 +67,40 @@ class ChatStream:
 
     def _encode(self, event: TurnEvent) -> bytes:
         match event:
-            case Text(choice, _, text):
+            case Text(choice, _, text) | ToolBlock(choice, _, text):
                 before, after = self._text_frames[choice]
                 return before + orjson.dumps(text) + after
             case Reasoning(choice, item_id, part, text):
                 between = self._pass_part(choice, (item_id, part))
                 return self._chunk([build_choice(choice, {"reasoning_content": between + text})])
+            case ToolCalled(choice, delta):
+                return self._encode_call(choice, delta)
             case Finished(choice, reason):
-                return self._chunk([build_choice(choice, {}, reason.value)])
+                finish = self._chunk([build_choice(choice, {}, reason.value)])
+                return self._complete_calls(choice) + finish
             case Completed(usage):
                 return self._close(usage)
             case Failed(error):
                 return encode_data(error.to_dict()) + DONE
-            case Waiting() | Began():
+            case Waiting() | Began() | Note():
                 return b""
             case _:
                 assert_never(event)
+
+    def _encode_call(self, choice: int, delta: ToolCallDelta) -> bytes:
+        """A call's id and name, once, and then its arguments: only those that were not sent yet."""
+        key = (choice, delta.index)
+        began = b"" if key in self._calls else self._chunk([build_choice(choice, build_call_start(delta))])
+        self._calls[key] = self._calls.get(key, False) or bool(delta.added)
+        return began + (self._encode_arguments(choice, delta.index, delta.added) if delta.added else b"")
+
+    def _encode_arguments(self, choice: int, index: int, text: str) -> bytes:
+        more = {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
+        return self._chunk([build_choice(choice, more)])
+
+    def _complete_calls(self, choice: int) -> bytes:
+        bare = [index for (owner, index), has_text in self._calls.items() if owner == choice and not has_text]
+        return b"".join(self._encode_arguments(choice, index, NO_ARGUMENTS) for index in bare)
 
     def _cut_text_frame(self, choice: int) -> tuple[bytes, bytes]:
         """What stands before and after the text: the same in every frame, and most frames are text."""
@@ -119,10 +155,23 @@ def build_completion(identity: ChatIdentity, result: TurnResult) -> dict[str, An
 
 
 def build_message(choice: ChoiceResult) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": choice.text, "refusal": None}
+    message: dict[str, Any] = {"role": "assistant", "content": choice.transcript, "refusal": None}
+    if choice.calls:
+        message["tool_calls"] = [build_call(call) for call in choice.calls]
     if choice.reasoning:
         message["reasoning_content"] = BETWEEN_PARTS.join(choice.reasoning)
     return message
+
+
+def build_call(call: ToolCallRecord) -> dict[str, Any]:
+    function = {"name": call.function.name, "arguments": call.arguments or NO_ARGUMENTS}
+    return {"id": call.id, "type": call.type, "function": function}
+
+
+def build_call_start(delta: ToolCallDelta) -> dict[str, Any]:
+    function = {"name": delta.function.name, "arguments": ""}
+    call = {"index": delta.index, "id": delta.id, "type": delta.type, "function": function}
+    return {"tool_calls": [call]}
 
 
 def build_usage(usage: Usage) -> dict[str, Any]:

@@ -16,12 +16,18 @@ from app.lib.events import (
     Failed,
     Finished,
     FinishReason,
+    Note,
+    NoteKind,
     Reasoning,
     Text,
+    ToolBlock,
+    ToolCalled,
     TurnEvent,
     Usage,
 )
 from app.lib.result import ChoiceResult, TurnResult, collect
+from app.lib.tool_call_aggregator import ToolCallAggregator
+from app.lib.tool_calls import TextCall
 from tests.support.cuts import every_cut
 from tests.support.sse import DONE, read_frames
 
@@ -56,9 +62,60 @@ def role(index: int) -> dict[str, Any]:
     return choice(index, {"role": "assistant", "content": ""})
 
 
+def call(index: int, text: str) -> dict[str, Any]:
+    return {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
+
+
+def call_start(index: int, id_: str, name: str) -> dict[str, Any]:
+    function = {"name": name, "arguments": ""}
+    return {"tool_calls": [{"index": index, "id": id_, "type": "function", "function": function}]}
+
+
+AGGREGATOR = ToolCallAggregator("r")
+#: Two calls of the first choice, one without arguments, and one of the second that comes in pieces.
+FULL, BARE = (
+    ToolCalled(0, AGGREGATOR.ingest_call(TextCall(*each))) for each in (("f", '{"a":1}'), ("g", ""))
+)
+PIECES = [
+    ToolCalled(1, delta)
+    for function in ({"name": "h"}, {"arguments": "[1,"}, {"arguments": "1]"})
+    for delta in AGGREGATOR.ingest_delta({"tool_calls": [{"index": 0, "function": function}]}, 1).deltas
+]
+CALLS = FinishReason.TOOL_CALLS
+
+
 @pytest.mark.parametrize(
     ("choices", "include_usage", "events", "expected"),
     [
+        pytest.param(
+            2,
+            False,
+            [
+                Note(0, NoteKind.BUFFER_STARTED, "use_tool"),
+                Text(0, "m", "Look: "),
+                *(FULL, ToolBlock(0, "m", "<use_tool>1</use_tool>")),
+                *(PIECES[0], BARE, PIECES[1], PIECES[2]),
+                ToolBlock(0, "m", "<use_tool>2</use_tool>"),
+                *(Finished(0, CALLS), Finished(1, CALLS), Completed(USAGE)),
+            ],
+            [
+                *(chunk(role(0)), chunk(role(1))),
+                chunk(choice(0, {"content": "Look: "})),
+                chunk(choice(0, call_start(0, "tool_0_0_r", "f"))),
+                chunk(choice(0, call(0, '{"a":1}'))),
+                chunk(choice(0, {"content": "<use_tool>1</use_tool>"})),
+                chunk(choice(1, call_start(0, "tool_1_0_r", "h"))),
+                chunk(choice(0, call_start(1, "tool_0_1_r", "g"))),
+                chunk(choice(1, call(0, "[1,"))),
+                chunk(choice(1, call(0, "1]"))),
+                chunk(choice(0, {"content": "<use_tool>2</use_tool>"})),
+                chunk(choice(0, call(1, "{}"))),
+                chunk(choice(0, {}, "tool_calls")),
+                chunk(choice(1, {}, "tool_calls")),
+                DONE,
+            ],
+            id="calls-go-out-before-their-blocks-and-never-twice",
+        ),
         pytest.param(
             1,
             False,
@@ -201,6 +258,45 @@ def test_stream(choices: int, include_usage: bool, events: list[TurnEvent], expe
                 },
             ],
             id="two-choices",
+        ),
+        pytest.param(
+            TurnResult(
+                (
+                    ChoiceResult(
+                        "Look: ",
+                        (),
+                        CALLS,
+                        (FULL.delta.to_record(), BARE.delta.to_record()),
+                        ((6, "<use_tool>…</use_tool>"),),
+                    ),
+                ),
+                USAGE,
+            ),
+            [
+                {
+                    "index": 0,
+                    "message": {
+                        "role": "assistant",
+                        "content": "Look: <use_tool>…</use_tool>",
+                        "refusal": None,
+                        "tool_calls": [
+                            {
+                                "id": "tool_0_0_r",
+                                "type": "function",
+                                "function": {"name": "f", "arguments": '{"a":1}'},
+                            },
+                            {
+                                "id": "tool_0_1_r",
+                                "type": "function",
+                                "function": {"name": "g", "arguments": "{}"},
+                            },
+                        ],
+                    },
+                    "logprobs": None,
+                    "finish_reason": "tool_calls",
+                },
+            ],
+            id="calls",
         ),
     ],
 )

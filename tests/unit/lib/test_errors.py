@@ -31,6 +31,7 @@ TREE = {
     "InternalError": (500, SERVER, "internal_error", None, True),
     "BackendRefused": (502, SERVER, "backend_refused", None, False),
     "UpstreamUnauthorized": (502, SERVER, "upstream_unauthorized", None, False),
+    "InvalidToolCall": (502, SERVER, "invalid_tool_call", None, False),
     "BackendUnavailable": (503, SERVER, "backend_unavailable", 2, True),
     "AnswerInterrupted": (503, SERVER, "answer_interrupted", 2, True),
     "GatewayStopping": (503, SERVER, "gateway_stopping", 2, True),
