@@ -7,7 +7,7 @@ import shutil
 import time
 from importlib.metadata import version
 
-from tests.bench import cpu, first_token, memory
+from tests.bench import cpu, first_token, memory, tool_core
 from tests.bench.servers import STATE, Server, run_codex_gateway, run_floor, run_stand_in_gateway
 from tests.bench.table import Row, render, replace_section
 
@@ -47,7 +47,8 @@ def measure(part: float) -> list[Row]:
             flat = memory.measure_worker(gateway, STAND_IN_MODEL, round(2000 * part))
             cpu_rows = [cpu.compare(case, STAND_IN_MODEL, gateway, floor, part) for case in cpu.CASES]
     first, ahead, *codex_cpu_rows, fresh, used = codex_rows
-    return [first, ahead, *cpu_rows, *codex_cpu_rows, flat, fresh, used]
+    core_rows = tool_core.measure(part)
+    return [first, ahead, *cpu_rows, *codex_cpu_rows, flat, fresh, used, *core_rows]
 
 
 def measure_codex(gateway: Server, floor: Server, part: float) -> list[Row]:
