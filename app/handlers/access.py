@@ -7,7 +7,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, assert_never
 
 import flask
@@ -45,10 +45,13 @@ class Access:
         for batch in self._guard(batches):
             if batch and not isinstance(batch[0], Waiting):
                 self._fields.setdefault("first_event_ms", self._elapsed_ms())
-            for event in batch:
-                if isinstance(event, NOTED):
-                    self._note_event(event)
+            self.note_events(batch)
             yield batch
+
+    def note_events(self, events: Iterable[TurnEvent]) -> None:
+        for event in events:
+            if isinstance(event, NOTED):
+                self._note_event(event)
 
     def _guard(self, batches: Iterator[list[TurnEvent]]) -> Iterator[list[TurnEvent]]:
         """A fault of our own ends a turn as any failure does: after the first byte nothing may be raised."""
@@ -76,11 +79,11 @@ class Access:
                 assert_never(event)
 
     def close(self) -> None:
-        """Release what the request held, then write its line. Safe to call again."""
-        fields, self._fields = self._fields, {}
+        """Release what the request held, which may note more, then write its line. Safe to call again."""
         try:
             self._closers.close()
         finally:
+            fields, self._fields = self._fields, {}
             if fields:
                 write_line(fields | {"duration_ms": self._elapsed_ms()})
 

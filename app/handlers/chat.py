@@ -14,11 +14,11 @@ from app.handlers.stream import stream_response
 from app.lib.block_rows import TextPattern
 from app.lib.deadlines import Deadlines
 from app.lib.dialects.chat import ChatIdentity, ChatStream, build_completion
+from app.lib.errors import ClientGone
 from app.lib.events import TurnEvent
 from app.lib.prompt import build_prompt
-from app.lib.request import TurnRequest
 from app.lib.result import collect
-from app.lib.tool_text import build_chat_tools
+from app.lib.tool_text import NO_TOOLS, build_chat_tools
 from app.lib.turn import TurnCore
 from app.pipeline import Backend, run_turn
 from app.schemas.chat import ChatRequest, ChatSchema
@@ -34,13 +34,16 @@ def build_blueprint(
     schema = ChatSchema(settings.max_choices)
     deadlines = Deadlines(settings.first_event_timeout_s, settings.idle_timeout_s, settings.total_timeout_s)
 
-    def run(request: TurnRequest) -> Iterator[list[TurnEvent]]:
+    def run(request: ChatRequest) -> Iterator[list[TurnEvent]]:
         """Start a turn that ends with this reply, whatever becomes of it."""
         access: Access = flask.g.access
-        prompt = build_prompt(request)
+        prompt = build_prompt(request.turn)
         turn = backend.open_turn(prompt, access.client)
-        core = TurnCore(request.choices, deadlines, tools.suited_to(prompt), secrets.token_hex(4))
+        suited = NO_TOOLS if request.declares_tools else tools.suited_to(prompt)
+        core = TurnCore(request.turn.choices, deadlines, suited, secrets.token_hex(4))
         batches = run_turn(turn, core)
+        # Last: what a client that left was still owed is counted.
+        access.on_close(lambda: access.note_events(core.fail(ClientGone("The client left."))))
         access.on_close(turn.close)
         # Before that: a turn that still waits for its process lets go of it when its generator is closed.
         access.on_close(batches.close)
@@ -51,18 +54,19 @@ def build_blueprint(
         request: ChatRequest = load_body(schema, read_json())
         flask.g.access.note(model=request.turn.model, stream=request.stream)
         identity = ChatIdentity(f"chatcmpl-{secrets.token_hex(12)}", int(time.time()), request.turn.model)
-        batches = run(request.turn)
-        response = answer(request, identity, batches)
+        batches = run(request)
+        response = answer(request, identity, batches, settings)
         if request.ignored:
             response.headers["x-proxy-ignored-params"] = ", ".join(request.ignored)
         return response
 
-    def answer(
-        request: ChatRequest, identity: ChatIdentity, batches: Iterator[list[TurnEvent]]
-    ) -> flask.Response:
-        choices = request.turn.choices
-        if request.stream:
-            return stream_response(batches, ChatStream(identity, choices, request.include_usage), settings)
-        return json_response(build_completion(identity, collect(batches, choices)))
-
     return blueprint
+
+
+def answer(
+    request: ChatRequest, identity: ChatIdentity, batches: Iterator[list[TurnEvent]], settings: Settings
+) -> flask.Response:
+    choices = request.turn.choices
+    if request.stream:
+        return stream_response(batches, ChatStream(identity, choices, request.include_usage), settings)
+    return json_response(build_completion(identity, collect(batches, choices)))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from app.lib import sentinel, use_tool
+from app.lib.schema_check.effort import Clock
 from app.lib.sentinel import ToolCallProblem, judge_block
 from app.lib.tool_calls import ParsedTextBlock, TextCall
 from app.lib.tool_registry import ToolRegistry
-from app.lib.use_tool import parse_use_tool
 
 XML_SPACE = " \t\r\n"
 # What may end a block whose pattern does not say: brackets, and the line.
@@ -52,12 +54,20 @@ class RowSet:
 
     def __init__(self, rows: Iterable[BlockRow]) -> None:
         self.rows = {f"row{number}": row for number, row in enumerate(rows)}
+        refuse_twins(row.opener for row in self.rows.values())
         openers = [f"(?P<{group}>{build_opener_pattern(row)})" for group, row in self.rows.items()]
         beginnings = "|".join(filter(None, map(build_beginning_pattern, self.rows.values()))) or "(?!)"
         #: Finds the first opener, or at the very end what could still become one.
         self.opener = re.compile("|".join([*openers, rf"(?P<beginning>(?:{beginnings})\Z)"]))
         #: Finds what matters inside a block: a closer, or an opener like its own.
         self.inner = {group: re.compile(build_inner_pattern(row)) for group, row in self.rows.items()}
+
+
+def refuse_twins(openers: Iterable[str]) -> None:
+    """Where an opener begins another, how the stream is cut would decide which of them it is."""
+    for shorter, longer in itertools.pairwise(sorted(openers)):
+        if longer.startswith(shorter):
+            raise ValueError(f"the openers {shorter!r} and {longer!r} cannot be told apart")
 
 
 def build_opener_pattern(row: BlockRow) -> str:
@@ -79,13 +89,13 @@ def build_use_tool_row(names: Collection[str] | None = None) -> BlockRow:
     """`<use_tool>` blocks; with `names`, only those that call one of them."""
 
     def read(block: str) -> Outcome:
-        call = parse_use_tool(block)
+        call = use_tool.parse_use_tool(block)
         return Reading(0, len(block), call) if call and (names is None or call.name in names) else None
 
-    return BlockRow("use_tool", "<use_tool", ("</use_tool>",), read, follow=f"{XML_SPACE}>")
+    return BlockRow("use_tool", use_tool.OPENER, (use_tool.CLOSER,), read, follow=f"{XML_SPACE}>")
 
 
-def build_tool_call_row(registry: ToolRegistry, clock: Callable[[], float]) -> BlockRow:
+def build_tool_call_row(registry: ToolRegistry, clock: Clock) -> BlockRow:
     """`<tool_call>` blocks, judged by the tools a request declares."""
 
     def read(block: str) -> Outcome:
@@ -94,7 +104,7 @@ def build_tool_call_row(registry: ToolRegistry, clock: Callable[[], float]) -> B
             return verdict.problem
         return Reading(0, len(block), verdict.call, verdict.problem, verdict.repaired)
 
-    return BlockRow("tool_call", "<tool_call>", ("</tool_call>",), read)
+    return BlockRow("tool_call", sentinel.OPENER, (sentinel.CLOSER,), read)
 
 
 #: A block, or the contract's keys for one: indexStart, indexEnd, name, argsText.
@@ -121,7 +131,7 @@ class TextPattern:
 
     def match(self, text: str) -> list[ParsedTextBlock]:
         """The matcher's blocks, in order; what cannot be one is left out."""
-        blocks = filter(None, (read_match(match, len(text)) for match in self.matcher(text)))
+        blocks = filter(None, (read_match(match, len(text)) for match in self.matcher(text) or ()))
         return sorted(blocks, key=lambda block: block.index_start)
 
     def to_row(self) -> BlockRow | None:
@@ -144,11 +154,13 @@ def is_apart(opener: str, closer: str) -> bool:
     return closer not in opener[1:-1] and opener not in closer
 
 
-def read_match(match: Match, length: int) -> ParsedTextBlock | None:
+def read_match(match: object, length: int) -> ParsedTextBlock | None:
     """A match as a block, if it is one within a text of that length."""
-    if isinstance(match, Mapping):
-        keys = ("indexStart", "indexEnd", "name", "argsText")
-        match = ParsedTextBlock(*(match.get(key) for key in keys))  # type: ignore[arg-type]
-    is_text = isinstance(match.name, str) and isinstance(match.args_text, str) and bool(match.name)
-    is_place = isinstance(match.index_start, int) and isinstance(match.index_end, int)
-    return match if is_text and is_place and 0 <= match.index_start < match.index_end <= length else None
+    if isinstance(match, ParsedTextBlock):
+        match = match.to_dict()
+    match match:
+        case {"indexStart": int(start), "indexEnd": int(end), "name": str(name), "argsText": str(arguments)}:
+            is_block = bool(name) and 0 <= start < end <= length
+            return ParsedTextBlock(start, end, name, arguments) if is_block else None
+        case _:
+            return None

@@ -20,7 +20,7 @@ class CallArguments:
         self._told: Told | None = None
         self._sequence = -1
         #: What was added since the last view; `None` if what that view said no longer holds.
-        self._fresh: list[str] | None = []
+        self._fresh: TextBuffer | None = TextBuffer()
         #: How much text the views given out have shown.
         self._given = 0
 
@@ -36,9 +36,13 @@ class CallArguments:
 
     def give(self) -> tuple[str | None, ArgumentsView]:
         """What is new, and a view of all there is."""
-        added = None if self._fresh is None else "".join(self._fresh)
-        self._fresh, self._given = [], self._buffer.length
+        added = None if self._fresh is None else self._fresh.read()
+        self._fresh, self._given = TextBuffer(), self._buffer.length
         return added, ArgumentsView(self._buffer)
+
+    def absorb(self, other: CallArguments) -> bool:
+        """Take over what was told of this call while nobody knew whose it was."""
+        return not self.is_whole and self._append(other.read())
 
     def take(self, signal: CallSignal) -> bool:
         """Learn what a signal tells; whether that changed the text."""
@@ -97,6 +101,8 @@ class CallArguments:
 
     def _replace(self, text: str) -> bool:
         self._buffer = TextBuffer()  # the views given out keep the old one
-        self._buffer.append(text)
-        self._fresh = None if self._given else [text]
+        self._fresh = TextBuffer()
+        self._append(text)
+        if self._given:
+            self._fresh = None
         return True

@@ -44,7 +44,9 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse, parse_float=_read_float)
 def dump_json(value: Any) -> str | None:
     """Compact JSON; `None` for what cannot be written: no JSON value, or nested deeper than the stack."""
     try:
-        return escape_surrogates(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+        return escape_surrogates(
+            json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        )
     except (TypeError, ValueError, RecursionError):
         return None
 

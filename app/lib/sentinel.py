@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 from app.lib.json_text import dump_json, escape_surrogates, parse_json, repair_json
-from app.lib.schema_check.effort import Clock, stand_still
+from app.lib.schema_check.effort import Clock
 from app.lib.tool_calls import TextCall
 from app.lib.tool_registry import ToolRegistry, ToolSpec
 from app.lib.tool_validation import Mismatch, MismatchKind, clip, find_mismatch
@@ -71,7 +71,7 @@ class Arguments:
     repaired: bool = False
 
 
-def judge_block(block: str, registry: ToolRegistry, clock: Clock = stand_still) -> Verdict:
+def judge_block(block: str, registry: ToolRegistry, clock: Clock) -> Verdict:
     """Read one complete `<tool_call>…</tool_call>` and judge the call it spells."""
     spelling = read_block(block)
     if spelling is None:
@@ -81,7 +81,7 @@ def judge_block(block: str, registry: ToolRegistry, clock: Clock = stand_still) 
     return judge_spelling(spelling, registry, clock)
 
 
-def judge_call(name: str, arguments: str, registry: ToolRegistry, clock: Clock = stand_still) -> Verdict:
+def judge_call(name: str, arguments: str, registry: ToolRegistry, clock: Clock) -> Verdict:
     """Judge a call that came as one, not as text."""
     return judge_spelling(Spelling(name, arguments), registry, clock)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
 
 from app.lib.events import FinishReason
@@ -38,9 +38,9 @@ class StopPolicy:
     #: Blocks that count as calls; 0: every one.
     max_blocks: int = 0
 
-
-#: For answers that merely speak of a tag: nothing is cut or dropped.
-RUN_ON = StopPolicy(stop=False, suppress_tail=False)
+    def run_on(self) -> StopPolicy:
+        """The same for an answer that may just be about a tag: it is not cut, and its text not dropped."""
+        return replace(self, stop=False, suppress_tail=False)
 
 
 class Fate(Enum):
@@ -66,7 +66,8 @@ class ToolTail:
         self._waiting_since_s: float | None = None
         self.is_cut = False
 
-    def judge_block(self, text: str) -> Fate:
+    def decide(self, text: str) -> Fate:
+        """What becomes of the next block."""
         if self.is_cut or (self._policy.dedup and text in self._seen):
             return Fate.DROPPED
         if self._policy.max_blocks and self._blocks >= self._policy.max_blocks:
@@ -76,13 +77,15 @@ class ToolTail:
 
     def admits(self, text: str) -> bool:
         """Whether visible text goes out; behind a block it may end the wait for another."""
-        if self._blocks and self._policy.stop and not text.isspace():
-            self.is_cut = True
-        return not self.is_cut and not (self._blocks and self._policy.suppress_tail)
+        if self._blocks and self._policy.stop:
+            # White space between blocks is no reason to cut, but nor is it known yet what follows it.
+            self.is_cut = self.is_cut or not text.isspace()
+            return False
+        return not (self._blocks and self._policy.suppress_tail)
 
-    def see(self, now_s: float, is_holding: bool) -> None:
+    def see(self, now_s: float, is_in_block: bool) -> None:
         """Take the time: a block under way is what the grace is for, so it stands still meanwhile."""
-        if not self._blocks or not self._policy.stop or is_holding:
+        if not self._blocks or not self._policy.stop or is_in_block:
             self._waiting_since_s = None
         elif self._waiting_since_s is None:
             self._waiting_since_s = now_s

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import collections
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
 
 from app.lib.block_rows import BlockRow, Outcome, Reading, RowSet
+from app.lib.events import NoteKind
 from app.lib.sentinel import ToolCallProblem
 from app.lib.text_buffer import TextBuffer
 from app.lib.tool_calls import TextCall
@@ -15,14 +17,7 @@ DEFAULT_MAX_CHARS = 1024 * 1024
 # A closer that need not end its block is tried so often, then only each time the text grew by 1/16:
 # so even a text of nothing but closers costs its matcher a fixed number of readings.
 FREE_TRIES, GROWTH = 64, 16
-
-
-class Buffer(StrEnum):
-    """What became of held text; every start has one of the other two."""
-
-    STARTED = "started"
-    FLUSHED = "flushed"
-    ABORTED = "aborted"
+SLICE_CHARS = 4096
 
 
 class Reason(StrEnum):
@@ -36,6 +31,7 @@ class Reason(StrEnum):
     DEADLINE = "deadline"
     STREAM_ENDED = "stream_ended"
     STREAM_FAILED = "stream_failed"
+    CLIENT_LEFT = "client_left"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +64,10 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Buffered:
-    """For the counters."""
+    """For the counters: every start has one end, flushed or aborted."""
 
     row: str
-    buffer: Buffer
+    kind: NoteKind
     reason: Reason | None = None
     #: What made a block unreadable, where that was looked into.
     problem: ToolCallProblem | None = None
@@ -85,6 +81,7 @@ class _Hold:
 
     def __init__(self, group: str, rows: RowSet, opener: str) -> None:
         self.group = group
+        self.opener = opener
         self.row = row = rows.rows[group]
         self._inner = rows.inner[group]
         self._buffer = TextBuffer()
@@ -146,31 +143,40 @@ class TextGate:
         self._through = 0
 
     @property
-    def is_holding(self) -> bool:
-        return self._hold is not None or bool(self._beginning)
+    def is_in_block(self) -> bool:
+        return self._hold is not None
 
     def feed(self, text: str) -> list[GateEvent]:
         if self._hold is None and not self._beginning and not self._rows.opener.search(text):
             self._through += len(text)
             return [Passed(text)] if text else []
         out: list[GateEvent] = []
-        text, self._beginning = self._beginning + text, ""
-        place = 0
-        while place < len(text):
-            if self._hold is None:
-                place = self._scan(text, place, out)
-            else:
-                text, place = self._scan_held(self._hold, text, place, out)
+        pending = collections.deque(cut_slices(text))
+        while pending:
+            piece, self._beginning = self._beginning + pending.popleft(), ""
+            rest = self._scan_piece(piece, out)
+            pending.extendleft(reversed(cut_slices(rest)))
         return out
 
     def finish(self, reason: Reason = Reason.STREAM_ENDED) -> list[GateEvent]:
         """Let go of what is held: as a block where it is one by now, else as it was."""
         out: list[GateEvent] = []
-        while self._hold:
-            out += self.feed(self._let_go(self._hold, reason, out))
+        while self._hold:  # at most once a row: what is left holds no opener of its own kind
+            left = self._let_go(self._hold, reason, out)
+            out += self.feed(left)
         beginning, self._beginning = self._beginning, ""
         self._pass(beginning, out)
         return out
+
+    def _scan_piece(self, text: str, out: list[GateEvent]) -> str:
+        """Look through a piece; returns what is still to look at: the end of a hold, and what follows."""
+        place, left = 0, ""
+        while place < len(text) and not left:
+            if self._hold is None:
+                place = self._scan(text, place, out)
+            else:
+                place, left = self._scan_held(self._hold, text, place, out)
+        return left + text[place:]
 
     def _scan(self, text: str, start: int, out: list[GateEvent]) -> int:
         """Pass text on up to the next opener; returns the place behind it."""
@@ -188,62 +194,62 @@ class TextGate:
 
     def _start(self, group: str, opener: str, out: list[GateEvent]) -> None:
         self._hold = _Hold(group, self._rows, opener)
-        out.append(Buffered(self._hold.row.name, Buffer.STARTED))
+        out.append(Buffered(self._hold.row.name, NoteKind.BUFFER_STARTED))
 
-    def _scan_held(self, hold: _Hold, text: str, start: int, out: list[GateEvent]) -> tuple[str, int]:
-        """Hold text up to what ends the block; returns what is left to look at, and from where."""
+    def _scan_held(self, hold: _Hold, text: str, start: int, out: list[GateEvent]) -> tuple[int, str]:
+        """Hold text up to what ends the block; returns the place behind it, and what is left of the hold."""
         found, end, length = hold.search(text, start)
         full = start + max(0, self._max_chars - hold.length)
         if end > full or (found is None and end == full):
             hold.keep(text[start:full])
-            return rejoin(self._let_go(hold, Reason.TOO_LARGE, out), text, full)
+            return full, self._let_go(hold, Reason.TOO_LARGE, out)
         if found is None:
             hold.keep(text[start:])
-            return text, end
+            return end, ""
         hold.keep_mark(text[start:end])
-        left = self._close(hold, out) if found == "closer" else self._restart(hold, length, out)
-        return rejoin(left, text, end)
+        return end, self._close(hold, out) if found == "closer" else self._restart(hold, length, out)
 
     def _close(self, hold: _Hold, out: list[GateEvent]) -> str:
         """Read the block up to a closer; one that need not be the last leaves it open if nothing is read."""
         outcome = hold.try_to_read()
         if outcome is None and not hold.row.is_decided_at_once:
             return ""
-        return self._settle(hold.row, hold.text(), outcome, Reason.MALFORMED, out)
+        return self._settle(hold, hold.text(), outcome, Reason.MALFORMED, out)
 
     def _restart(self, hold: _Hold, length: int, out: list[GateEvent]) -> str:
         """An opener inside a block: what precedes it is let go, and a block held from there."""
         before, opener = hold.text()[:-length], hold.text()[-length:]
-        left = self._settle(hold.row, before, read_late(hold.row, before), Reason.NESTED, out)
+        left = self._settle(hold, before, read_late(hold.row, before), Reason.NESTED, out)
         if left:
             return left + opener
         self._start(hold.group, opener, out)
         return ""
 
     def _let_go(self, hold: _Hold, reason: Reason, out: list[GateEvent]) -> str:
-        return self._settle(hold.row, hold.text(), read_late(hold.row, hold.text()), reason, out)
+        return self._settle(hold, hold.text(), read_late(hold.row, hold.text()), reason, out)
 
-    def _settle(
-        self, row: BlockRow, held: str, outcome: Outcome, reason: Reason, out: list[GateEvent]
-    ) -> str:
-        """End a hold; returns the text behind its block, which is like any other."""
+    def _settle(self, hold: _Hold, held: str, outcome: Outcome, reason: Reason, out: list[GateEvent]) -> str:
+        """End a hold; returns the text that is to be looked at like any other."""
         self._hold = None
+        row = hold.row.name
         match outcome:
             case Reading(start, end, call, problem, repaired):
                 self._pass(held[:start], out)
-                out.append(Buffered(row.name, Buffer.FLUSHED, Reason.COMPLETE))
-                out.append(Found(row.name, held[start:end], self._through, call, problem, repaired))
+                out.append(Buffered(row, NoteKind.BUFFER_FLUSHED, Reason.COMPLETE))
+                out.append(Found(row, held[start:end], self._through, call, problem, repaired))
                 self._through += end - start
                 return held[end:]
             case ToolCallProblem(fatal=True):
                 self._through += len(held)
-                out += [Buffered(row.name, Buffer.ABORTED, Reason.REFUSED), Refused(row.name, outcome)]
+                out += [Buffered(row, NoteKind.BUFFER_ABORTED, Reason.REFUSED), Refused(row, outcome)]
+                return ""
             case None | ToolCallProblem():
-                out.append(Buffered(row.name, Buffer.ABORTED, reason, outcome))
-                self._pass(held, out)
+                out.append(Buffered(row, NoteKind.BUFFER_ABORTED, reason, outcome))
+                # Only its opener is settled: behind that may stand a block of another spelling.
+                self._pass(hold.opener, out)
+                return held[len(hold.opener) :]
             case _:
                 assert_never(outcome)
-        return ""
 
     def _pass(self, text: str, out: list[GateEvent]) -> None:
         if text:
@@ -251,9 +257,9 @@ class TextGate:
             out.append(Passed(text))
 
 
-def rejoin(left: str, text: str, place: int) -> tuple[str, int]:
-    """Put what is left of a hold before the rest of a text; most often nothing is, and nothing is copied."""
-    return (left + text[place:], 0) if left else (text, place)
+def cut_slices(text: str) -> list[str]:
+    """A text in pieces small enough to be copied again and again."""
+    return [text[start : start + SLICE_CHARS] for start in range(0, len(text), SLICE_CHARS)]
 
 
 def read_late(row: BlockRow, held: str) -> Outcome:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from app.lib.block_rows import Matcher, TextPattern
 from app.lib.call_arguments import CallArguments
+from app.lib.message_text import read_texts
 from app.lib.obsidian import EscapePolicy, to_obsidian_xml
-from app.lib.tool_blocks import find_blocks
-from app.lib.tool_call_shapes import CallSignal, Place, Told, read_signals, read_texts
+from app.lib.tool_blocks import build_rows, find_blocks
+from app.lib.tool_call_shapes import CallSignal, Place, Told, read_signals
 from app.lib.tool_calls import (
     IngestResult,
     ParsedTextBlock,
@@ -38,11 +39,13 @@ class _Call:
 
     def is_meant_by(self, signal: CallSignal) -> bool:
         """Whether a signal found by its place, which another call may have taken over, is about this one."""
-        if signal.ids and self.has_id:
+        if (signal.ids and self.has_id) or self.is_named_otherwise(signal):
             return False
-        if signal.name and self.function is not UNNAMED:
-            return signal.name == self.function.name and not self._is_behind(signal)
-        return True
+        return not (signal.name and self.function is not UNNAMED and self._is_behind(signal))
+
+    def is_named_otherwise(self, signal: CallSignal) -> bool:
+        """Whether a signal is another call's, whatever id or place they share."""
+        return bool(signal.name) and self.function is not UNNAMED and signal.name != self.function.name
 
     def _is_behind(self, signal: CallSignal) -> bool:
         """Whether this call was complete before the signal began one like it."""
@@ -51,11 +54,16 @@ class _Call:
 
     def take(self, signal: CallSignal) -> None:
         self.has_id = self.has_id or bool(signal.ids)
-        self.call_id = self.call_id or signal.call_id
+        if signal.call_id != self.id:  # ours, come back, is not the backend's
+            self.call_id = self.call_id or signal.call_id
         if signal.name and self.function is UNNAMED:
             self.function = ToolCallFunction(signal.name)
             self.changed = True
         self.changed = self.arguments.take(signal) or self.changed
+
+    def absorb(self, other: _Call) -> None:
+        self.changed = self.arguments.absorb(other.arguments) or self.changed
+        other.arguments = CallArguments()
 
     def to_delta(self) -> ToolCallDelta:
         self.changed = False
@@ -93,25 +101,46 @@ class _Choice:
     def add(self, text_call: TextCall) -> _Call:
         """A call read from text: complete, and not to be found by any payload."""
         call = _Call()
-        call.take(CallSignal(Told.WHOLE, text_call.args_text, text_call.name))
+        call.take(CallSignal(Told.WHOLE, text_call.arguments, text_call.name))
         self._show(call)
         return call
 
     def _find(self, signal: CallSignal) -> _Call | None:
-        for id_ in signal.ids:
-            if id_ in self._by_id:
-                return self._by_id[id_]
+        known = [self._by_id[id_] for id_ in signal.ids if id_ in self._by_id]
+        known = [call for call in known if not call.is_named_otherwise(signal)]
+        if known:
+            return self._join(known)
         call = self._by_place.get(signal.place) if signal.place else self._find_current(signal)
+        if call is None and (not signal.name or signal.told is Told.WHOLE):
+            call = self._find_in_order(signal)
         return call if call and call.is_meant_by(signal) else None
+
+    def _join(self, known: list[_Call]) -> _Call:
+        """One call, though its ids were met apart: what waited for a name under one goes to the other."""
+        named = next((call for call in known if call.function is not UNNAMED), known[0])
+        for other in known:
+            if other is not named and other.function is UNNAMED:
+                named.absorb(other)
+        return named
 
     def _find_current(self, signal: CallSignal) -> _Call | None:
         """Without id and place the last call goes on, unless one with a name begins."""
         call = self._current
         return None if call and signal.name and call.function is not UNNAMED else call
 
+    def _find_in_order(self, signal: CallSignal) -> _Call | None:
+        """In another shape than its call began in: the call of that number, or for fragments the last one."""
+        numbering, number = signal.place or ("", 0)
+        if numbering == "index" and number < len(self.shown):
+            call: _Call | None = self.shown[number]
+        else:
+            call = None if signal.name else self._current
+        return None if call is None or call.arguments.is_whole else call
+
     def _show(self, call: _Call) -> None:
         call.index = len(self.shown)
         call.id = f"{self._prefix}{call.index}{self._suffix}"
+        self._by_id.setdefault(call.id, call)  # what we gave out may come back to us
         self.shown.append(call)
 
 
@@ -135,10 +164,9 @@ class ToolCallAggregator:
     def ingest_message(self, msg: object, choice_index: int = 0, emit_if_missing: bool = False) -> None:
         """Take a final message; `emit_if_missing` reads its text where a choice has no calls otherwise."""
         self._ingest(msg, choice_index, whole=True)
-        for choice, text in read_texts(msg) if emit_if_missing else ():
+        for choice, text in read_texts(msg).items() if emit_if_missing else ():
             index = choice_index or choice or 0
-            blocks = () if self.has_calls(index) else self.extract_use_tool_blocks(text)
-            for block in blocks:
+            for block in () if self.has_calls(index) else self.extract_use_tool_blocks(text):
                 self.ingest_call(TextCall(block.name, block.args_text), index)
 
     def ingest_call(self, call: TextCall, choice_index: int = 0) -> ToolCallDelta:
@@ -162,7 +190,9 @@ class ToolCallAggregator:
         self, name: str, matcher: Matcher, opener: str | None = None, closer: str | None = None
     ) -> None:
         """Know one more spelling of calls in text; see `TextPattern`. Its name replaces one like it."""
-        self._patterns[name] = TextPattern(name, matcher, opener, closer)
+        patterns = self._patterns | {name: TextPattern(name, matcher, opener, closer)}
+        build_rows(patterns.values())  # raises where its opener cannot be told from another
+        self._patterns = patterns
 
     def extract_use_tool_blocks(self, buffer: str) -> tuple[ParsedTextBlock, ...]:
         """The complete blocks of a text, built-in and registered, in order; nothing is recorded."""
@@ -174,24 +204,23 @@ class ToolCallAggregator:
         return to_obsidian_xml(choice.shown[0].to_record(), escape) if choice and choice.shown else None
 
     def _ingest(self, payload: object, choice_index: int, whole: bool) -> IngestResult:
-        if self._is_repeat(payload, choice_index):
+        if (id(payload), choice_index) in self._seen:
             return NOTHING_NEW
-        taken = [
-            self._choice(choice_index or signal.choice or 0).take(signal)
-            for signal in read_signals(payload, whole)
-        ]
+        signals = read_signals(payload, whole)
+        self._remember(payload, choice_index, signals)
+        # The caller's word counts for a payload of one choice; several are told apart by the payload alone.
+        asked = choice_index if len({signal.choice for signal in signals}) < 2 else 0
+        taken = [self._choice(asked or signal.choice or 0).take(signal) for signal in signals]
         # A call changed twice by one payload tells it once: giving its delta settles it.
         deltas = tuple(call.to_delta() for call in taken if call.changed and call.index >= 0)
         return IngestResult(True, deltas) if deltas else NOTHING_NEW
 
-    def _is_repeat(self, payload: object, choice_index: int) -> bool:
-        key = (id(payload), choice_index)
-        if key in self._seen:
-            return True
-        self._seen[key] = payload  # kept, so that its id stays its own
-        if len(self._seen) > REMEMBERED:
-            del self._seen[next(iter(self._seen))]
-        return False
+    def _remember(self, payload: object, choice_index: int, signals: list[CallSignal]) -> None:
+        """Keep a payload that would say something new again, so that its id stays its own."""
+        if any(signal.told is Told.FRAGMENT or not signal.ids for signal in signals):
+            self._seen[id(payload), choice_index] = payload
+            if len(self._seen) > REMEMBERED:
+                del self._seen[next(iter(self._seen))]
 
     def _choice(self, index: int) -> _Choice:
         if index not in self._choices:

@@ -13,6 +13,8 @@ Payload = dict[str, Any]
 #: Where a call stands in its source when it is not named: that source's numbering, and the number.
 Place = tuple[str, int]
 
+# A number past this is no index, and one of thousands of digits cannot be written.
+MOST = 2**53
 # A chunk in a notification is four deep; nobody wraps deeper in good faith.
 DEEPEST_WRAP = 8
 
@@ -56,14 +58,6 @@ def read_signals(payload: object, whole: bool = False) -> list[CallSignal]:
     for bare, scope in open_payload(payload, whole):
         signals += read_bare(bare, scope)
     return signals
-
-
-def read_texts(payload: object) -> list[tuple[int | None, str]]:
-    """The assistant's words in a message, and whose choice they are."""
-    if isinstance(payload, str):
-        return [(None, payload)]
-    opened = [(scope.choice, bare.get("item", bare)) for bare, scope in open_payload(payload, True)]
-    return [(choice, read_content(message)) for choice, message in opened if isinstance(message, dict)]
 
 
 def open_payload(payload: object, whole: bool) -> list[tuple[Payload, Scope]]:
@@ -110,14 +104,20 @@ def read_bare(payload: Payload, scope: Scope) -> list[CallSignal]:
     if read is not None:
         return read(payload, scope)
     for key, read_part in PARTS.items():
-        if payload.get(key):
-            return read_part(payload, scope)
+        signals = read_part(payload, scope) if payload.get(key) else []
+        if signals:
+            return signals
     return []
 
 
 def read_tool_calls(message: Payload, scope: Scope) -> list[CallSignal]:
-    calls = enumerate(only_mappings(message["tool_calls"]))
-    return [read_chat_call(call, scope, position if scope.whole else None) for position, call in calls]
+    calls = list(only_mappings(message["tool_calls"]))
+    # A call that has neither id nor index is told from its neighbours by its position.
+    is_told_by_position = scope.whole or len(calls) > 1
+    return [
+        read_chat_call(call, scope, position if is_told_by_position else None)
+        for position, call in enumerate(calls)
+    ]
 
 
 def read_one_call(call: Payload, scope: Scope) -> list[CallSignal]:
@@ -170,7 +170,7 @@ def read_output(response: Payload, scope: Scope) -> list[CallSignal]:
 def read_item_event(event: Payload, scope: Scope, told: Told = Told.WHOLE) -> list[CallSignal]:
     """The item in a Responses event or a codex notification, if it is a call."""
     item = event.get("item")
-    if not isinstance(item, dict) or item.get("type") not in NAME_KEYS:
+    if not isinstance(item, dict) or read_text(item, "type") not in NAME_KEYS:
         return []
     return [build_item_signal(item, told, read_place(event), scope)]
 
@@ -221,14 +221,6 @@ def read_arguments(arguments: object, told: Told) -> tuple[Told, str | None]:
     return Told.VALUE, dump_json(arguments)
 
 
-def read_content(message: Payload) -> str:
-    """Text, or the texts of all parts that have one."""
-    content = message.get("content") or message.get("text")
-    if isinstance(content, str):
-        return content
-    return "".join(read_text(part, "text") or "" for part in only_mappings(content))
-
-
 def build_ids(*ids: str | None) -> tuple[str, ...]:
     return tuple([id_ for id_ in ids if id_])
 
@@ -250,7 +242,7 @@ def read_text(payload: Payload, *keys: str) -> str | None:
 def read_index(payload: Payload, *keys: str, default: int | None = None) -> int | None:
     for key in keys:
         value = payload.get(key)
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST:
             return value
     return default
 
@@ -282,7 +274,7 @@ EVENTS: dict[str, Reader] = {
     **dict.fromkeys(NAME_KEYS, read_bare_item),
     "function": read_one_call,
 }
-#: What a payload without such a type may hold; the first that is there is read.
+#: What a payload without such a type may hold; the first that says something counts.
 PARTS: dict[str, Reader] = {
     "tool_calls": read_tool_calls,
     "function_call": read_function_call,

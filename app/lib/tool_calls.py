@@ -98,7 +98,8 @@ class TextCall:
     """A call as a block of text spells it."""
 
     name: str
-    args_text: str
+    #: JSON text, as far as it was looked at.
+    arguments: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ You can call tools of the client. To call one, write a block of exactly this for
 - Put no Markdown fence around a block. All text outside of blocks is shown to the user.
 - Call tools in this way only. Never write the result of a call yourself: end your answer after the last \
 block; results follow as `[function_call_output call_id=… output=…]`."""
-FORBIDDEN = "Do not call tools in this answer: never write `<tool_call>`."
+FORBIDDEN = "Do not call tools in this answer. Never emit `<tool_call>`."
 STRICT = "- Where a tool says `strict`, its arguments MUST conform exactly to its parameters."
 ONE_CALL = "- Write at most one block."
 MANY_CALLS = "- Several calls that do not need each other's results may stand as blocks in a row."
@@ -28,7 +28,7 @@ def build_manifest(registry: ToolRegistry, parallel: bool = True) -> str:
         return ""
     if not registry.callable:
         return FORBIDDEN
-    strict = [STRICT] if registry.any_strict else []
+    strict = [STRICT] if any(spec.strict for spec in registry.callable) else []
     rules = [FORMAT, *strict, MANY_CALLS if parallel else ONE_CALL, *build_choice_rule(registry)]
     # A schema nested deeper than the stack cannot be written; nor could any model fill it in.
     tools = filter(None, (dump_json(build_tool(spec)) for spec in registry.callable))
@@ -43,7 +43,8 @@ def build_choice_rule(registry: ToolRegistry) -> list[str]:
         case ChoiceMode.REQUIRED:
             return ["- This answer must call at least one tool."]
         case ChoiceMode.NAMED:
-            return [f"- This answer must call `{registry.choice.name}`, and no other tool."]
+            name = registry.choice.name
+            return [f"- If you call a tool, it must be `{name}`. This answer must call it."]
         case _:
             assert_never(mode)
 

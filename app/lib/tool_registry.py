@@ -31,7 +31,7 @@ class ToolChoice:
     #: The one tool of `NAMED`.
     name: str | None = None
     #: What `allowed_tools` narrows the tools to; `None` means all of them.
-    allowed: tuple[str, ...] | None = None
+    allowed: frozenset[str] | None = None
 
     def allows(self, name: str) -> bool:
         match self.mode:
@@ -58,7 +58,7 @@ class ToolRegistry:
         self.choice = choice or ToolChoice()
         self._callable = tuple(spec for spec in self if self.choice.allows(spec.name))
         #: Whether a call that cannot be told apart might have been one of a strict tool.
-        self.any_strict = any(spec.strict for spec in self._callable)
+        self.any_strict = bool(self._callable) and any(spec.strict for spec in self)
 
     def __iter__(self) -> Iterator[ToolSpec]:
         return iter(self._by_name.values())

@@ -6,16 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from app.lib.block_rows import RowSet, TextPattern, build_use_tool_row
+from app.lib.block_rows import RowSet, TextPattern
 from app.lib.errors import InvalidToolCall
 from app.lib.events import Note, NoteKind, Text, ToolBlock, ToolCalled, TurnEvent
 from app.lib.prompt import Prompt, mentions
 from app.lib.sentinel import ToolCallProblem
-from app.lib.stop_policy import RUN_ON, Fate, StopPolicy, ToolTail
+from app.lib.stop_policy import Fate, StopPolicy, ToolTail
 from app.lib.text_buffer import TextBuffer
 from app.lib.text_gate import (
     DEFAULT_MAX_CHARS,
-    Buffer,
     Buffered,
     Found,
     GateEvent,
@@ -24,15 +23,9 @@ from app.lib.text_gate import (
     Refused,
     TextGate,
 )
-from app.lib.tool_blocks import find_blocks, find_held
+from app.lib.tool_blocks import build_rows, find_held, find_unheld
 from app.lib.tool_call_aggregator import ToolCallAggregator
 from app.lib.tool_calls import TextCall
-
-NOTES = {
-    Buffer.STARTED: NoteKind.BUFFER_STARTED,
-    Buffer.FLUSHED: NoteKind.BUFFER_FLUSHED,
-    Buffer.ABORTED: NoteKind.BUFFER_ABORTED,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +47,7 @@ class TextTools:
     def suited_to(self, prompt: Prompt) -> TextTools:
         """These, if the instructions speak of such blocks; otherwise an answer may just be about them."""
         openers = [row.opener for row in self.rows.rows.values()]
-        return self if mentions(prompt, openers) else replace(self, policy=RUN_ON)
+        return self if mentions(prompt, openers) else replace(self, policy=self.policy.run_on())
 
 
 def build_chat_tools(
@@ -62,11 +55,11 @@ def build_chat_tools(
 ) -> TextTools:
     """What chat reads in text: `<use_tool>` blocks, and every registered pattern."""
     known = tuple(patterns)
-    rows = [build_use_tool_row(), *filter(None, (pattern.to_row() for pattern in known))]
-    return TextTools(RowSet(rows), policy, known, max_chars)
+    return TextTools(build_rows(known), policy, known, max_chars)
 
 
-NO_TOOLS = TextTools(RowSet(()), RUN_ON)
+#: Text is text.
+NO_TOOLS = TextTools(RowSet(()), StopPolicy())
 
 
 class ToolText:
@@ -77,7 +70,7 @@ class ToolText:
         self._aggregator = aggregator
         #: The item whose text came last.
         self.item_id = ""
-        self._patterns = tools.patterns
+        self._tools = tools
         #: An item's text so far, if a pattern wants it whole.
         self._whole = TextBuffer()
         self._keeps_whole = any(not pattern.opener for pattern in tools.patterns)
@@ -98,28 +91,27 @@ class ToolText:
     def end_item(self, reason: Reason = Reason.STREAM_ENDED) -> list[TurnEvent]:
         """No block spans two items: what the last one left open is let go."""
         out = self._take_all(self._gate.finish(reason))
-        if self._keeps_whole:
+        if self._keeps_whole and self.refusal is None:
             out += self._match_whole()
         return out
 
     def see(self, now_s: float) -> None:
-        self._tail.see(now_s, self._gate.is_holding)
+        self._tail.see(now_s, self._gate.is_in_block)
 
     def _match_whole(self) -> list[TurnEvent]:
         """Read a finished item with the patterns no opener announces; its text is out already."""
         text, self._whole = self._whole.read(), TextBuffer()
-        held = set(find_held(text, self._patterns))
-        calls = [
-            TextCall(block.name, block.args_text)
-            for block in find_blocks(text, self._patterns)
-            if block not in held and self._tail.judge_block(text[block.index_start : block.index_end]).is_call
+        held = find_held(text, self._tools.rows)
+        return [
+            self._record(TextCall(block.name, block.args_text))
+            for block in find_unheld(text, self._tools.patterns, held)
+            if self._tail.decide(text[block.index_start : block.index_end]).is_call
         ]
-        return [self._record(call) for call in calls]
 
     def _take_all(self, events: list[GateEvent]) -> list[TurnEvent]:
         out: list[TurnEvent] = []
         for event in events:
-            if self.refusal is None:  # nothing of the turn goes out behind that
+            if self.refusal is None and not self._tail.is_cut:  # nothing goes out behind either
                 out += self._take(event)
         return out
 
@@ -132,13 +124,13 @@ class ToolText:
             case Refused(_, problem):
                 self.refusal = InvalidToolCall(problem.message)
                 return []
-            case Buffered(row, buffer, reason, problem):
-                return [self._note(NOTES[buffer], row, reason or ""), *self._note_problem(row, problem)]
+            case Buffered(row, kind, reason, problem):
+                return [self._note(kind, row, reason or ""), *self._note_problem(row, problem)]
             case _:
                 assert_never(event)
 
     def _take_block(self, found: Found) -> list[TurnEvent]:
-        match self._tail.judge_block(found.text):
+        match self._tail.decide(found.text):
             case Fate.SHOWN:
                 block = ToolBlock(self._choice, self.item_id, found.text)
                 return [*self._notes(found), self._record(found.call), block]

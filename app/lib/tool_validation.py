@@ -27,7 +27,6 @@ from app.lib.schema_check.effort import (
     Effort,
     TooMuchWork,
     count_values,
-    stand_still,
 )
 from app.lib.schema_check.short_values import to_short
 
@@ -66,12 +65,17 @@ TOO_COSTLY = Mismatch(MismatchKind.TOO_COSTLY, "arguments: holding them against 
 SCHEMA_TOO_LONG = Mismatch(MismatchKind.TOO_COSTLY, "schema: it is too long to check arguments against it")
 
 
-def find_mismatch(schema: dict[str, Any] | None, value: Any, clock: Clock = stand_still) -> Mismatch | None:
+def find_mismatch(schema: dict[str, Any] | None, value: Any, clock: Clock) -> Mismatch | None:
     """The first thing wrong with the arguments of a tool, or with checking them."""
     if schema is None:
         return None
-    checker = attempt(lambda: find_checker(schema))
-    return checker if isinstance(checker, Mismatch) else attempt(lambda: find_error(checker, value, clock))
+    try:
+        checker = attempt(lambda: find_checker(schema))
+        return (
+            checker if isinstance(checker, Mismatch) else attempt(lambda: find_error(checker, value, clock))
+        )
+    except RecursionError:  # found last, so never kept: how much stack is left differs from call to call
+        return TOO_COSTLY
 
 
 def find_checker(schema: dict[str, Any]) -> Checker | Mismatch:
@@ -109,7 +113,7 @@ def attempt(check: Callable[[], T]) -> T | Mismatch:
     """What a check says, or why it could not."""
     try:
         return check()
-    except (TooMuchWork, RecursionError):
+    except TooMuchWork:
         return TOO_COSTLY
     except BadPattern as error:
         detail = f"{str(error)!r} is no pattern that can be used here"

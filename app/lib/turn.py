@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from app.lib.deadlines import Deadlines, DeadlineWatch
-from app.lib.errors import AnswerInterrupted, BackendUnavailable, ProxyError
+from app.lib.errors import AnswerInterrupted, BackendTimeout, BackendUnavailable, ClientGone, ProxyError
 from app.lib.events import (
     BackendEvent,
     Began,
@@ -35,6 +35,12 @@ from app.lib.events import (
 from app.lib.stop_policy import choose_finish
 from app.lib.text_gate import Reason
 from app.lib.tool_text import NO_TOOLS, TextTools, ToolText
+
+#: Why held text is let go, where the error tells.
+REASONS: dict[type[ProxyError], Reason] = {
+    BackendTimeout: Reason.DEADLINE,
+    ClientGone: Reason.CLIENT_LEFT,
+}
 
 
 @dataclass(slots=True)
@@ -98,18 +104,19 @@ class TurnCore:
     def finish(self) -> list[TurnEvent]:
         return self.fail(BackendUnavailable("Codex ended the turn without an answer."))
 
-    def fail(self, error: ProxyError, reason: Reason = Reason.STREAM_FAILED) -> list[TurnEvent]:
+    def fail(self, error: ProxyError) -> list[TurnEvent]:
         """End the turn with an error, behind whatever was held back until now."""
         if self.ended:
             return []
         self.ended = True
+        reason = REASONS.get(type(error), Reason.STREAM_FAILED)
         running = [choice.text for choice in self._choices if not choice.finish]
         return [*(event for text in running for event in text.end_item(reason)), Failed(error)]
 
     def _see(self, now_s: float) -> list[TurnEvent]:
         overdue = self._watch.see(now_s)
         if overdue:
-            return self.fail(overdue, Reason.DEADLINE)
+            return self.fail(overdue)
         out: list[TurnEvent] = []
         for index, choice in enumerate(self._choices):
             if not choice.finish:

@@ -9,6 +9,8 @@ from app.lib.obsidian_canon import Kind, find_kind
 from app.lib.tool_calls import TextCall
 from app.lib.xml import Element, read_elements, read_inside, unescape_text, unwrap_lines
 
+OPENER, CLOSER = "<use_tool", "</use_tool>"
+
 
 def parse_use_tool(block: str) -> TextCall | None:
     """Read one complete block; `None` if it is malformed, and so only text.

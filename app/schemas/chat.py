@@ -59,6 +59,11 @@ class ChatRequest:
     include_usage: bool
     ignored: tuple[str, ...]
 
+    @property
+    def declares_tools(self) -> bool:
+        """Whether the client expects calls of its own tools; what else looks like one is then text."""
+        return "tools" in self.ignored or "functions" in self.ignored
+
 
 class Messages(fields.Field[tuple[Message, ...]]):
     """The conversation; walked by hand, since a nested schema per message costs ten times as much."""

@@ -107,7 +107,7 @@ def read_allowed_tools(value: dict[str, Any]) -> ToolChoice:
     if not tools:
         raise complain("Must not be empty.", *path, "tools")
     names = (read_reference(raw, *path, "tools", index) for index, raw in enumerate(tools))
-    return ToolChoice(MODES[allowed["mode"]], allowed=tuple(names))
+    return ToolChoice(MODES[allowed["mode"]], allowed=frozenset(names))
 
 
 def read_reference(raw: Any, *path: int | str) -> str:

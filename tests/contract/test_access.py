@@ -176,7 +176,7 @@ def test_the_line_is_written_when_the_client_left(
     response = post(stream=True, headers={"x-request-id": "mine"}, buffered=False)
     before = fields(logged)
     response.close()
-    assert (before, fields(logged)) == ([], [CHAT | {"status": 200}])
+    assert (before, fields(logged)) == ([], [CHAT | {"status": 200, "error": "client_closed_request"}])
 
 
 def test_no_word_of_the_conversation_is_logged(

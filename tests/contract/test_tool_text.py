@@ -109,7 +109,7 @@ def test_the_log_counts_what_was_held(
     post: Post, backend: ScriptedBackend, logged: list[logging.LogRecord]
 ) -> None:
     """Story 2.12 AC 4: counts, and none of the words."""
-    backend.script = [say(f"<use_tool>secret <use_tool>secret {AT}"), end()]
+    backend.script = [say("<use_tool>secret <use_tool>secret"), end()]
     post(messages=ASKED[1:])
     [line] = [dict(record.fields) for record in logged if record.name == "access"]
     counted = {key: value for key, value in line.items() if key.startswith("tool_")}
@@ -119,6 +119,42 @@ def test_the_log_counts_what_was_held(
         "tool_buffer_aborted.use_tool.stream_ended": 1,
     }
     assert "secret" not in json.dumps(line, default=str)
+
+
+def test_what_a_client_that_left_was_owed_is_counted(
+    post: Post, backend: ScriptedBackend, logged: list[logging.LogRecord]
+) -> None:
+    """Story 2.12 AC 2: every start has its end in the log."""
+    backend.script = [say("a <use_tool>open"), say("never read"), end()]
+    response = post(messages=ASKED, stream=True, buffered=False)
+    next(response.iter_encoded())
+    response.close()
+    [line] = [dict(record.fields) for record in logged if record.name == "access"]
+    assert (line["tool_buffer_started.use_tool"], line["tool_buffer_aborted.use_tool.client_left"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "declared", [{"tools": [{"type": "function", "function": {"name": "g"}}]}, {"functions": []}]
+)
+def test_with_tools_of_its_own_a_client_reads_text_as_text(
+    post: Post, backend: ScriptedBackend, declared: dict[str, Any]
+) -> None:
+    """As long as declared tools have no effect, no other call may come up."""
+    backend.script = [say(f"{USE} tail"), end()]
+    assert message(post(messages=ASKED, **declared)) == (f"{USE} tail", "stop", [])
+
+
+@pytest.mark.parametrize(
+    ("gateway_settings", "count"),
+    [
+        pytest.param(Settings(), 2, id="default"),
+        pytest.param(Settings(tool_block_dedup=True), 1, id="without-repeats"),
+        pytest.param(Settings(tool_block_max=1), 1, id="at-most-one"),
+    ],
+)
+def test_the_other_knobs_hold_where_nothing_is_cut(post: Post, backend: ScriptedBackend, count: int) -> None:
+    backend.script = [say(f"{USE} and {USE}"), end()]
+    assert len(message(post(messages=ASKED[1:]))[2]) == count
 
 
 def test_call_ids_differ_from_turn_to_turn(post: Post, backend: ScriptedBackend) -> None:

@@ -20,9 +20,11 @@ def _seconds_for(run: Callable[[str], object], text: str) -> float:
     """
     spent = []
     gc.disable()
-    for _ in range(3):
-        began = time.process_time()
-        run(text)
-        spent.append(time.process_time() - began)
-    gc.enable()
+    try:
+        for _ in range(3):
+            began = time.process_time()
+            run(text)
+            spent.append(time.process_time() - began)
+    finally:
+        gc.enable()
     return min(spent)

@@ -19,6 +19,8 @@ MAX_STEPS = 100_000
 CHARS_PER_STEP = 256
 JSON_CHARS_PER_STEP = 32
 PATTERN_S = 0.05
+# `regex` looks at its clock now and then only: on a longer text a pattern can overrun its time many times.
+MAX_SEARCHED_CHARS = 32 * 1024
 # All patterns of one check together: a thousand that each keep their own limit would add up.
 PATTERNS_S = 0.1
 
@@ -62,6 +64,8 @@ class Effort(FormatChecker):
         if pattern not in self._paid:  # compiled before or not: the outcome must not depend on that
             self._paid.add(pattern)
             self.spend(parsed.size)
+        if len(text) > MAX_SEARCHED_CHARS:
+            raise TooMuchWork
         self.spend(2 + (len(text) + parsed.size) // CHARS_PER_STEP)
         if self._patterns_s >= PATTERNS_S:
             raise TooMuchWork

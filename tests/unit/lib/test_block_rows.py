@@ -20,6 +20,7 @@ BLOCK = ParsedTextBlock(1, 4, "f", "{}")
         pytest.param(BLOCK.to_dict(), BLOCK, id="a-block-as-a-mapping"),
         pytest.param({"indexStart": 1, "indexEnd": 4, "name": "f"}, None, id="no-arguments"),
         pytest.param({}, None, id="empty"),
+        pytest.param((1, 4, "f", "{}"), None, id="a-tuple"),
         pytest.param(ParsedTextBlock(1, 4, "", ""), None, id="no-name"),
         pytest.param(
             {"indexStart": 1, "indexEnd": 4, "name": 7, "argsText": ""}, None, id="a-name-that-is-none"
@@ -64,3 +65,7 @@ def test_an_opener_and_its_closer_must_be_told_apart(opener: str, closer: str, i
 def test_use_tool_may_be_kept_to_declared_tools(names: list[str] | None, is_call: bool) -> None:
     block = "<use_tool><name>f</name></use_tool>"
     assert (build_use_tool_row(names).read(block) is not None) == is_call
+
+
+def test_a_matcher_may_find_nothing_at_all() -> None:
+    assert TextPattern("p", lambda _: None).match("text") == []  # type: ignore[arg-type,return-value]

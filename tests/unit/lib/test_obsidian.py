@@ -333,7 +333,7 @@ def test_what_is_rendered_can_be_read_back(call: tuple[str, dict[str, Any]]) -> 
     rendered = to_obsidian_xml(record(name, json.dumps(values)))
     read = parse_use_tool(rendered)
     assert read is not None
-    assert (read.name, list(json.loads(read.args_text or "{}").items())) == (name, list(values.items()))
+    assert (read.name, list(json.loads(read.arguments or "{}").items())) == (name, list(values.items()))
 
 
 @patient

@@ -62,7 +62,7 @@ def unreadable(fatal: bool) -> Verdict:
 def test_a_good_call_is_kept_to_the_letter(name: str, arguments: str) -> None:
     expected = Verdict(TextCall(name, arguments))
     assert judge(block(name=name, arguments=arguments), BOTH) == expected
-    assert judge_call(name, arguments, BOTH) == expected
+    assert judge_call(name, arguments, BOTH, time.thread_time) == expected
 
 
 @pytest.mark.parametrize(
@@ -151,13 +151,13 @@ def test_blocks_that_cannot_be_read(text: str) -> None:
 def test_unknown_tools(registry: ToolRegistry, fatal: bool) -> None:
     expected = refused(ProblemKind.UNKNOWN_TOOL, "other", "no such tool is declared", fatal)
     assert judge(block(name="other", arguments="{}"), registry) == expected
-    assert judge_call("other", "{}", registry) == expected
+    assert judge_call("other", "{}", registry, time.thread_time) == expected
 
 
 def test_a_long_name_is_told_by_its_beginning() -> None:
     shown = "x" * 127 + "…"
     expected = refused(ProblemKind.UNKNOWN_TOOL, shown, "no such tool is declared")
-    assert judge_call("x" * 1000, "{}", ONLY_SOFT) == expected
+    assert judge_call("x" * 1000, "{}", ONLY_SOFT, time.thread_time) == expected
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_arguments_that_do_not_fit(arguments: str, reason: str) -> None:
     )
     strict = refused(ProblemKind.MISMATCH, "hard", reason, fatal=True)
     assert judge(block(name="hard", arguments=arguments), BOTH) == strict
-    assert judge_call("hard", arguments, BOTH) == strict
+    assert judge_call("hard", arguments, BOTH, time.thread_time) == strict
 
 
 @pytest.mark.parametrize(
@@ -244,8 +244,8 @@ def test_repaired_and_still_wrong(text: str, arguments: str, reason: str) -> Non
 def test_arguments_that_cannot_be_checked(schema: dict[str, Any], kind: ProblemKind, reason: str) -> None:
     soft, strict = (ToolRegistry([ToolSpec("a", None, schema, strict)]) for strict in (False, True))
     problem = build_problem(kind, "a", reason, fatal=False)
-    assert judge_call("a", "{}", soft) == Verdict(TextCall("a", "{}"), problem)
-    assert judge_call("a", "{}", strict) == refused(kind, "a", reason, fatal=True)
+    assert judge_call("a", "{}", soft, time.thread_time) == Verdict(TextCall("a", "{}"), problem)
+    assert judge_call("a", "{}", strict, time.thread_time) == refused(kind, "a", reason, fatal=True)
 
 
 def test_nesting_near_the_limit_of_the_stack() -> None:
@@ -253,7 +253,7 @@ def test_nesting_near_the_limit_of_the_stack() -> None:
     for depth in range(700, 1000):
         arguments = '{"a":' + "[" * depth + "]" * depth + "}"
         verdict = judge(f'<tool_call>{{"name":"free","arguments":{arguments}}}</tool_call>', ONLY_SOFT)
-        assert verdict.call is None or verdict.call.args_text == arguments
+        assert verdict.call is None or verdict.call.arguments == arguments
 
 
 PIECES = st.sampled_from(
@@ -277,10 +277,12 @@ TEXTS = ANY_TEXT | st.lists(PIECES, max_size=25).map("".join)
 def test_law_no_text_raises_and_none_is_lost(text: str, wrapped: bool) -> None:
     """There is a call, or a word on why there is none; what goes out encodes."""
     for registry in (ONLY_SOFT, BOTH):
-        verdict = judge_block(f"<tool_call>{text}</tool_call>" if wrapped else text, registry)
+        verdict = judge_block(
+            f"<tool_call>{text}</tool_call>" if wrapped else text, registry, time.thread_time
+        )
         assert verdict.call or verdict.problem
         if verdict.call:
-            assert json.loads(verdict.call.args_text.encode()) is not ...
+            assert json.loads(verdict.call.arguments.encode()) is not ...
         if verdict.problem:
             verdict.problem.message.encode()
             assert not (verdict.call and verdict.problem.fatal)

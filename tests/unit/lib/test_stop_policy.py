@@ -7,11 +7,9 @@ import itertools
 import pytest
 
 from app.lib.events import FinishReason
-from app.lib.stop_policy import PRECEDENCE, RUN_ON, Fate, StopMode, StopPolicy, ToolTail, choose_finish
+from app.lib.stop_policy import PRECEDENCE, Fate, StopMode, StopPolicy, ToolTail, choose_finish
 
 FIRST, ALL = StopMode.FIRST, StopMode.ALL
-#: A step of a stream: a block, a text, or the time (with whether the gate is holding).
-Step = str | float | tuple[float, bool]
 
 
 def run(policy: StopPolicy, steps: str) -> str:
@@ -19,7 +17,7 @@ def run(policy: StopPolicy, steps: str) -> str:
     tail, out = ToolTail(policy), ""
     for step in steps:
         if step.isupper():
-            fate = tail.judge_block(step)
+            fate = tail.decide(step)
             out += {Fate.SHOWN: step, Fate.RECORDED: f"({step})", Fate.TEXT: step.lower(), Fate.DROPPED: ""}[
                 fate
             ]
@@ -39,13 +37,14 @@ def run(policy: StopPolicy, steps: str) -> str:
         pytest.param(StopPolicy(mode=ALL), "aA \nB C", "aABC", id="all-takes-blocks-apart-from-white-space"),
         pytest.param(StopPolicy(mode=ALL), "aA Bc", "aAB|", id="all-cuts-where-text-begins"),
         pytest.param(
-            StopPolicy(mode=ALL, suppress_tail=False), "aA Bc", "aA B|", id="all-with-its-white-space"
+            StopPolicy(mode=ALL, suppress_tail=False), "aA Bc", "aAB|", id="white-space-of-all-never-shown"
         ),
         pytest.param(StopPolicy(mode=ALL, max_blocks=2), "AB", "AB|", id="all-cuts-at-the-most-blocks"),
         pytest.param(StopPolicy(stop=False), "aAbBc ", "aA(B)", id="runs-on-without-text-or-further-blocks"),
         pytest.param(StopPolicy(stop=False, mode=ALL), "aAbBc", "aAB", id="runs-on-with-blocks"),
         pytest.param(StopPolicy(stop=False, suppress_tail=False), "aAbBc", "aAbBc", id="both-off"),
-        pytest.param(RUN_ON, "aAbBc", "aAbBc", id="run-on"),
+        pytest.param(StopPolicy(mode=ALL).run_on(), "aAbBc", "aAbBc", id="run-on"),
+        pytest.param(StopPolicy(dedup=True).run_on(), "aAbAc", "aAbc", id="run-on-keeps-the-other-knobs"),
         pytest.param(StopPolicy(mode=ALL, dedup=True), "AABA", "AB", id="repeats-dropped"),
         pytest.param(StopPolicy(mode=ALL), "AABA", "AABA", id="repeats-kept-by-default"),
         pytest.param(
@@ -62,8 +61,8 @@ def test_what_goes_out(policy: StopPolicy, steps: str, expected: str) -> None:
 
 def test_nothing_comes_behind_a_cut() -> None:
     tail = ToolTail(StopPolicy())
-    tail.judge_block("A")
-    assert (tail.judge_block("B"), tail.admits("text"), tail.admits(" ")) == (Fate.DROPPED, False, False)
+    tail.decide("A")
+    assert (tail.decide("B"), tail.admits("text"), tail.admits(" ")) == (Fate.DROPPED, False, False)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +84,7 @@ def test_nothing_comes_behind_a_cut() -> None:
 def test_the_grace(policy: StopPolicy, ticks: list[tuple[float, bool]], cut_at: float | None) -> None:
     tail = ToolTail(policy)
     tail.see(-9.0, False)
-    tail.judge_block("A")
+    tail.decide("A")
     cut = None
     for now_s, is_holding in ticks:
         tail.see(now_s, is_holding)
@@ -95,10 +94,10 @@ def test_the_grace(policy: StopPolicy, ticks: list[tuple[float, bool]], cut_at: 
 
 def test_another_block_begins_the_grace_anew() -> None:
     tail = ToolTail(StopPolicy(mode=ALL))
-    tail.judge_block("A")
+    tail.decide("A")
     for now_s in (0.0, 0.2):
         tail.see(now_s, False)
-    tail.judge_block("B")
+    tail.decide("B")
     for now_s in (0.25, 0.5):
         tail.see(now_s, False)
     assert not tail.is_cut

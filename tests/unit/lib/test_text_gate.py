@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable
 
 import pytest
@@ -10,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.lib.block_rows import RowSet, TextPattern, build_tool_call_row, build_use_tool_row
+from app.lib.events import NoteKind
 from app.lib.sentinel import ProblemKind
-from app.lib.text_gate import Buffer, Buffered, Found, GateEvent, Passed, Reason, Refused, TextGate
+from app.lib.text_gate import Buffered, Found, GateEvent, Passed, Reason, Refused, TextGate
 from app.lib.tool_registry import ToolRegistry, ToolSpec
 from tests.support.at_tool import AT_TOOL
 from tests.support.cuts import every_cut
@@ -57,11 +59,11 @@ def show(events: Iterable[GateEvent]) -> list[str]:
             case Passed(text):
                 shown.append(text)
             case Found(_, text, _, call):
-                shown.append(f"[{text}] {call.name}({call.args_text})")
+                shown.append(f"[{text}] {call.name}({call.arguments})")
             case Refused(_, problem):
                 shown.append(f"!{problem.kind.value}")
-            case Buffered(row, buffer, reason):
-                shown.append(f"{{{row} {reason or buffer}}}")
+            case Buffered(row, kind, reason):
+                shown.append(f"{{{row} {reason or kind.removeprefix('tool_buffer_')}}}")
     return shown
 
 
@@ -131,6 +133,16 @@ CASES = [
         use("f", "<tool_call> @tool("),
         [STARTED, COMPLETE, f"[{use('f', '<tool_call> @tool(')}] f(<tool_call> @tool()"],
         id="other-openers-inside-a-block-are-its-content",
+    ),
+    pytest.param(
+        f"The <use_tool> tag: {sentinel()}, @tool( and {use()}",
+        [
+            *("The ", STARTED, "{use_tool nested}", "<use_tool> tag: "),
+            *(TC_STARTED, TC_COMPLETE, f"[{sentinel()}] soft({{}})"),
+            *(", ", AT_STARTED, "{at_tool stream_ended}", "@tool( and "),
+            *(STARTED, COMPLETE, f"[{use()}] f({{}})"),
+        ],
+        id="an-opener-left-open-hides-no-block-of-another-row",
     ),
     pytest.param(
         '<tool_call>{"name":"nope","arguments":"{}"}</tool_call>!',
@@ -241,15 +253,17 @@ def test_exactly_what_could_become_a_tag_is_held(text: str, is_held: str) -> Non
     gate = TextGate(ROWS)
     out = [event for character in text for event in gate.feed(character)]
     said = "".join(event.text for event in out if isinstance(event, Passed | Found))
-    assert (said, gate.is_holding) == (text.removesuffix(is_held), bool(is_held))
+    left = "".join(event.text for event in gate.finish() if isinstance(event, Passed))
+    assert (said, left) == (text.removesuffix(is_held), is_held)
 
 
 @pytest.mark.parametrize("reason", [Reason.DEADLINE, Reason.STREAM_FAILED])
 def test_the_reason_for_letting_go_is_noted(reason: Reason) -> None:
     gate = TextGate(ROWS)
     gate.feed("<use_tool>x")
-    assert gate.finish(reason) == [Buffered("use_tool", Buffer.ABORTED, reason), Passed("<use_tool>x")]
-    assert gate.finish() == []
+    aborted = Buffered("use_tool", NoteKind.BUFFER_ABORTED, reason)
+    assert join_passed(gate.finish(reason)) == [aborted, Passed("<use_tool>x")]
+    assert (gate.finish(), gate.is_in_block) == ([], False)
 
 
 def test_a_repaired_or_faulty_call_says_so() -> None:
@@ -341,9 +355,9 @@ def test_law_every_cut_gives_the_same(parts: list[str], max_chars: int) -> None:
 def test_law_every_start_has_one_end_and_nothing_stays_held(parts: list[str], max_chars: int) -> None:
     gate = TextGate(ROWS, max_chars)
     events = [event for part in parts for event in gate.feed(part)] + gate.finish()
-    notes = [event.buffer for event in events if isinstance(event, Buffered)]
-    started = notes.count(Buffer.STARTED)
-    assert (len(notes), gate.is_holding, gate.finish()) == (2 * started, False, [])
+    notes = [event.kind for event in events if isinstance(event, Buffered)]
+    started = notes.count(NoteKind.BUFFER_STARTED)
+    assert (len(notes), gate.is_in_block, gate.finish()) == (2 * started, False, [])
 
 
 @given(TEXTS)
@@ -364,6 +378,10 @@ def test_law_what_is_held_is_bounded(text: str) -> None:
         pytest.param("", "<", id="brackets"),
         pytest.param('@tool("x", "', ")", id="closers"),
         pytest.param("", "@tool(", id="pattern-openers"),
+        pytest.param("", "@tool(<use_tool><tool_call>", id="openers-of-all-rows"),
+        pytest.param("<use_tool>", "@tool(<tool_call>", id="openers-of-other-rows-in-a-block"),
+        pytest.param("", '@tool("x")', id="pattern-blocks"),
+        pytest.param("", use(), id="blocks"),
     ],
 )
 def test_floods_cost_time_in_proportion(before: str, fragment: str) -> None:
@@ -374,3 +392,23 @@ def test_floods_cost_time_in_proportion(before: str, fragment: str) -> None:
 @pytest.mark.parametrize("before", ["", "<use_tool>"], ids=["text", "in-a-block"])
 def test_single_characters_cost_time_in_proportion(before: str) -> None:
     assert grows_linearly(lambda text: run([before, *text], max_chars=1 << 30), "x", 100_000)
+
+
+def test_blocks_that_end_before_their_closer_cost_time_in_proportion() -> None:
+    """Each leaves the rest of its line to be looked at again."""
+
+    def match(text: str) -> list[dict[str, object]]:
+        found = re.match(r"@x\w+", text)
+        return [{"indexStart": 0, "indexEnd": found.end(), "name": "x", "argsText": ""}] if found else []
+
+    row = TextPattern("x", match, "@x").to_row()
+    assert row
+    rows = RowSet([row])
+    assert grows_linearly(lambda text: run([text], rows, 1 << 30), "@xaaaaaaa\n", 400_000)
+
+
+def test_openers_that_cannot_be_told_apart_are_refused() -> None:
+    """Otherwise how a stream is cut would decide which of them it is."""
+    rows = [pattern.to_row() for pattern in (AT_TOOL, TextPattern("short", lambda _: [], "@to", ")"))]
+    with pytest.raises(ValueError, match=r"'@to' and '@tool\(' cannot be told apart"):
+        RowSet([row for row in rows if row])

@@ -7,9 +7,14 @@ import pytest
 from app.lib.block_rows import TextPattern
 from app.lib.tool_blocks import find_blocks
 from app.lib.tool_calls import ParsedTextBlock
-from tests.support.at_tool import AT_TOOL, UNHELD_AT_TOOL
+from tests.support.at_tool import AT_TOOL, UNHELD_AT_TOOL, match_at_tool
 
 USE = '<use_tool>\n  <name>webSearch</name>\n  <args>{"q":"obsidian copilot","k":8}</args>\n</use_tool>'
+
+
+INSIDE = '<use_tool><name>f</name><args>@tool("x")</args></use_tool>'
+AROUND = '@tool("x", "<use_tool><name>f</name></use_tool>")'
+DOUBLED = TextPattern("doubled", lambda text: [*match_at_tool(text), *match_at_tool(text)])
 
 
 def named(text: str, *patterns: TextPattern) -> list[tuple[str, str, str]]:
@@ -45,16 +50,17 @@ def test_registered_patterns_count_too(pattern: TextPattern) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("pattern", "text", "expected"),
     [
-        pytest.param(
-            '<use_tool><name>f</name><args>@tool("x")</args></use_tool>', ["f"], id="inside-another"
-        ),
-        pytest.param('@tool("x", "<use_tool><name>f</name></use_tool>")', ["x"], id="around-another"),
+        pytest.param(AT_TOOL, INSIDE, ["f"], id="held-inside-another"),
+        pytest.param(UNHELD_AT_TOOL, INSIDE, ["f"], id="unheld-inside-another"),
+        pytest.param(AT_TOOL, AROUND, ["x"], id="held-around-another"),
+        pytest.param(UNHELD_AT_TOOL, AROUND, ["f"], id="unheld-around-another"),
+        pytest.param(DOUBLED, '@tool("x") @tool("y")', ["x", "y"], id="the-same-twice"),
     ],
 )
-@pytest.mark.parametrize("pattern", [AT_TOOL, UNHELD_AT_TOOL], ids=["with-opener", "without"])
-def test_of_two_that_overlap_the_first_counts(pattern: TextPattern, text: str, expected: list[str]) -> None:
+def test_of_two_that_overlap_one_counts(pattern: TextPattern, text: str, expected: list[str]) -> None:
+    """Of those a stream is held for, the first; then the others, where they are free of these."""
     assert [name for _, name, _ in named(text, pattern)] == expected
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import json
+import tracemalloc
 from collections.abc import Sequence
 from typing import Any
 
@@ -284,6 +286,63 @@ FIRST, SECOND = "tool_0_0", "tool_0_1"
             id="an-item-under-way-by-itself",
         ),
         pytest.param(
+            [added("f"), chat(call(0, arguments='{"a":')), {"function_call": {"arguments": "1}"}}],
+            [[(FIRST, "")], [(FIRST, '{"a":')], [(FIRST, '{"a":1}')]],
+            [(FIRST, "f", '{"a":1}')],
+            id="fragments-in-another-shape-than-their-call-by-number",
+        ),
+        pytest.param(
+            [{"function_call": {"name": "f"}}, fragment("{"), fragment("}")],
+            [[(FIRST, "")], [(FIRST, "{")], [(FIRST, "{}")]],
+            [(FIRST, "f", "{}")],
+            id="fragments-in-another-shape-than-their-call-by-order",
+        ),
+        pytest.param(
+            [raw_item("f", "{}"), chat(call(0, arguments="[")), chat(call(0, name="g", arguments="]"))],
+            [[(FIRST, "{}")], [], [(SECOND, "[]")]],
+            [(FIRST, "f", "{}"), (SECOND, "g", "[]")],
+            id="but-never-to-a-call-that-is-whole",
+        ),
+        pytest.param(
+            [chat(call(0, "call_1", name="f")), fragment('{"a":'), added("f"), fragment("1}")],
+            [[(FIRST, "")], [], [(FIRST, '{"a":')], [(FIRST, '{"a":1}')]],
+            [(FIRST, "f", '{"a":1}')],
+            id="two-ids-that-turn-out-to-be-one-call",
+        ),
+        pytest.param(
+            [raw_item("f", "{}"), fragment("x"), added("f")],
+            [[(FIRST, "{}")], [], []],
+            [(FIRST, "f", "{}")],
+            id="two-ids-and-one-of-them-was-whole",
+        ),
+        pytest.param(
+            [
+                chat(call(None, "a", name="f", arguments="1"), call(None, "b", name="g", arguments="2")),
+                chat(call(arguments="3"), call(arguments="4")),
+            ],
+            [[(FIRST, "1"), (SECOND, "2")], [(FIRST, "13"), (SECOND, "24")]],
+            [(FIRST, "f", "13"), (SECOND, "g", "24")],
+            id="entries-without-index-by-their-position",
+        ),
+        pytest.param(
+            [chat(call(name="f", arguments="{}")), {"message": chat(call(name="f", arguments="{}"))}],
+            [[(FIRST, "{}")], []],
+            [(FIRST, "f", "{}")],
+            id="a-stream-without-index-and-its-final-message",
+        ),
+        pytest.param(
+            [chat(call(0, "x", name="f", arguments="1"), call(1, "x", name="g", arguments="2"))],
+            [[(FIRST, "1"), (SECOND, "2")]],
+            [(FIRST, "f", "1"), (SECOND, "g", "2")],
+            id="two-calls-under-one-id",
+        ),
+        pytest.param(
+            [{"tool_calls": [None], "function_call": {"name": "f", "arguments": "{}"}}],
+            [[(FIRST, "{}")]],
+            [(FIRST, "f", "{}")],
+            id="no-tool-calls-but-a-function-call",
+        ),
+        pytest.param(
             [fragment("{}"), added("f", output_index=1)],
             [[], [(FIRST, "{}")]],
             [(FIRST, "f", "{}")],
@@ -355,6 +414,8 @@ for _ in range(2000):
         pytest.param(chat(call(0, "a", name="")), id="an-empty-name"),
         pytest.param({"item": {"type": "agentMessage", "text": "f"}}, id="another-item"),
         pytest.param({"item": "x"}, id="no-item"),
+        pytest.param({"params": {"item": {"type": ["function_call"]}}}, id="a-type-that-is-none"),
+        pytest.param({"output": [{"type": {}}]}, id="an-output-of-such-types"),
         pytest.param({"output": "x"}, id="no-output"),
         pytest.param({"type": "response.output_item.done", "item": {"type": "message"}}, id="a-message-item"),
         pytest.param({"method": "item/tool/call", "params": {"tool": "f"}}, id="a-request-without-call-id"),
@@ -408,6 +469,47 @@ def test_the_very_same_payload_says_nothing_new(payload: Payload) -> None:
     aggregator.ingest_delta(chat(call(1, "other", name="g")))
     again = aggregator.ingest_delta(payload)
     assert (first.updated, again, aggregator.snapshot()[: len(before)]) == (True, IngestResult(), before)
+
+
+def test_what_we_gave_out_may_come_back() -> None:
+    aggregator = ToolCallAggregator()
+    aggregator.ingest_delta(raw_item("f", "{}"))
+    aggregator.ingest_call(TextCall("g", "[]"))
+    before = aggregator.snapshot()
+    aggregator.ingest_message({"tool_calls": [record.to_dict() for record in before]})
+    assert aggregator.snapshot() == before
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        pytest.param({"item": {"type": "agentMessage", "text": "x" * 100_000}}, id="not-about-calls"),
+        pytest.param(raw_item("f", "x" * 100_000), id="whole-texts"),
+        pytest.param(
+            chat({"id": "a", "function": {"name": "f"}, "arguments": "x" * 100_000}), id="cumulative"
+        ),
+    ],
+)
+def test_memory_is_bounded_by_the_arguments(payload: Payload) -> None:
+    """AC 7: what says nothing new again need not be remembered."""
+    aggregator = ToolCallAggregator()
+    payloads = (json.loads(json.dumps(payload)) for _ in range(100))
+    tracemalloc.start()
+    for each in payloads:
+        aggregator.ingest_delta(each)
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert used < 500_000
+
+
+def test_arguments_that_wait_for_a_name_take_little_more_than_their_text() -> None:
+    aggregator = ToolCallAggregator()
+    tracemalloc.start()
+    for place in range(100_000):
+        aggregator.ingest_delta(fragment(chr(0x4E00 + place % 20_000)))
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert used < 2_000_000
 
 
 def test_payloads_are_not_remembered_for_ever() -> None:
@@ -498,6 +600,34 @@ def test_choices_are_kept_apart() -> None:
         [],
     ]
     assert [aggregator.has_calls(choice) for choice in range(4)] == [True, True, True, False]
+
+
+def test_a_chunk_of_several_choices_is_sorted_by_itself() -> None:
+    aggregator = ToolCallAggregator()
+    for text in ("{", "}"):
+        choices = [
+            {"index": index, "delta": chat(call(0, name=name, arguments=text))}
+            for index, name in enumerate(("f", "g"))
+        ]
+        aggregator.ingest_delta({"choices": choices}, 2)
+    assert [records(aggregator, choice) for choice in range(3)] == [
+        [("tool_0_0", "f", "{}")],
+        [("tool_1_0", "g", "{}")],
+        [],
+    ]
+
+
+def test_a_choice_of_five_thousand_digits_is_none() -> None:
+    aggregator = ToolCallAggregator()
+    aggregator.ingest_delta({"choice_index": 10**5000} | chat(call(0, name="f")))
+    assert records(aggregator) == [(FIRST, "f", "")]
+
+
+def test_a_pattern_that_cannot_be_told_from_another_is_refused() -> None:
+    aggregator = ToolCallAggregator()
+    with pytest.raises(ValueError, match="cannot be told apart"):
+        aggregator.register_text_pattern("mine", AT_TOOL.matcher, opener="<use_tool", closer=">")
+    assert aggregator.extract_use_tool_blocks("<use_tool><name>f</name></use_tool>") != ()
 
 
 def test_reset_turn_forgets_calls_and_keeps_patterns() -> None:
@@ -599,6 +729,12 @@ def test_text_stands_in_for_missing_calls(pattern: Any, message: Payload, choice
         (f"tool_{choice}_0", "webSearch", '{"q":1}'),
         (f"tool_{choice}_1", "x", '{"a": ")"}'),
     ]
+
+
+def test_only_the_assistants_words_are_calls() -> None:
+    aggregator = ToolCallAggregator()
+    aggregator.ingest_message({"role": "user", "content": TEXT}, emit_if_missing=True)
+    assert not aggregator.has_calls()
 
 
 def test_text_is_left_alone_where_there_are_calls() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
 import pytest
 
 from app.lib.sentinel import ProblemKind
 from app.lib.tool_call_parser import ParserResult, ToolCallParser
-from app.lib.tool_calls import TextCall
+from app.lib.tool_calls import ToolCallFunction, ToolCallRecord
 from app.lib.tool_registry import ToolRegistry, ToolSpec
 from tests.support.cuts import every_cut
 
@@ -26,11 +27,11 @@ Summary = tuple[str, list[tuple[str, str]], list[tuple[ProblemKind, bool]], int]
 
 
 def summarise(specs: list[ToolSpec], parts: Iterable[str]) -> Summary:
-    parser = ToolCallParser(ToolRegistry(specs))
+    parser = ToolCallParser(ToolRegistry(specs), time.thread_time)
     results = [*(parser.feed(part) for part in parts), parser.finish()]
     return (
         "".join(text for result in results for text in result.visible_text_deltas),
-        [(call.name, call.args_text) for result in results for call in result.parsed_tool_calls],
+        [(call.function.name, call.arguments) for result in results for call in result.parsed_tool_calls],
         [(problem.kind, problem.fatal) for result in results for problem in result.errors],
         sum(result.repaired for result in results),
     )
@@ -90,5 +91,9 @@ def test_for_every_cut(specs: list[ToolSpec], text: str, expected: Summary) -> N
 
 
 def test_a_result_by_its_names() -> None:
-    parser = ToolCallParser(ToolRegistry(SOFT))
-    assert parser.feed(f"a {READ} b") == ParserResult(("a ", " b"), (TextCall("read", "{}"),))
+    parser = ToolCallParser(ToolRegistry(SOFT), time.thread_time, suffix="ab12")
+    first, second = (
+        ToolCallRecord(f"fc_{number}_ab12", ToolCallFunction("read"), "{}") for number in ("001", "002")
+    )
+    assert parser.feed(f"a {READ} b") == ParserResult(("a ", " b"), (first,))
+    assert parser.feed(READ) == ParserResult((), (second,))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -47,11 +48,14 @@ NOW_LINE = '{"name":"now","parameters":{"type":"object","properties":{}}}'
         ),
         pytest.param(
             (SEARCH, NOW), ToolChoice(ChoiceMode.NAMED, "now"), False,
-            [FORMAT, ONE_CALL, "- This answer must call `now`, and no other tool.", "", "Tools:", NOW_LINE],
+            [
+                *(FORMAT, ONE_CALL, "- If you call a tool, it must be `now`. This answer must call it."),
+                *("", "Tools:", NOW_LINE),
+            ],
             id="named",
         ),
         pytest.param(
-            (SEARCH, NOW), ToolChoice(allowed=("now",)), True,
+            (SEARCH, NOW), ToolChoice(allowed=frozenset(("now",))), True,
             [FORMAT, MANY_CALLS, "", "Tools:", NOW_LINE], id="allowed",
         ),
     ],
@@ -64,9 +68,9 @@ def test_build_manifest(
 
 def test_the_example_is_a_call_we_read() -> None:
     example = next(line for line in FORMAT.splitlines() if line.startswith("<tool_call>"))
-    verdict = judge_block(example, ToolRegistry([ToolSpec("tool_name", strict=True)]))
+    verdict = judge_block(example, ToolRegistry([ToolSpec("tool_name", strict=True)]), time.thread_time)
     assert verdict.call
-    assert json.loads(verdict.call.args_text) == {"key": "value"}
+    assert json.loads(verdict.call.arguments) == {"key": "value"}
     assert verdict.problem is None
 
 
@@ -92,3 +96,20 @@ def test_the_example_is_a_call_we_read() -> None:
 )
 def test_past_calls_as_text(text: str, expected: str) -> None:
     assert text == expected
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        pytest.param(ToolChoice(ChoiceMode.NONE), "Never emit `<tool_call>`.", id="none"),
+        pytest.param(
+            ToolChoice(ChoiceMode.NAMED, "now"), "If you call a tool, it must be `now`.", id="forced"
+        ),
+        pytest.param(ToolChoice(ChoiceMode.REQUIRED), "must call at least one tool", id="required"),
+        pytest.param(ToolChoice(), "arguments MUST conform exactly", id="strict"),
+        pytest.param(ToolChoice(), "Call tools in this way only.", id="the-one-format"),
+    ],
+)
+def test_what_the_document_lays_down_is_said(choice: ToolChoice, words: str) -> None:
+    strict = ToolSpec("now", strict=True)
+    assert words in build_manifest(ToolRegistry([strict], choice))

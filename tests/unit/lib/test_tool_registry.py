@@ -17,11 +17,21 @@ A, B, C = ToolSpec("a", strict=True), ToolSpec("b"), ToolSpec("c", strict=False)
         pytest.param((B, C), None, (B, C), False, id="none-strict"),
         pytest.param((A, B), ToolChoice(ChoiceMode.NONE), (), False, id="none-allowed"),
         pytest.param((A, B), ToolChoice(ChoiceMode.REQUIRED), (A, B), True, id="required"),
-        pytest.param((A, B), ToolChoice(ChoiceMode.NAMED, "b"), (B,), False, id="named"),
+        pytest.param((A, B), ToolChoice(ChoiceMode.NAMED, "b"), (B,), True, id="named"),
         pytest.param((A, B), ToolChoice(ChoiceMode.NAMED, "x"), (), False, id="named-but-undeclared"),
-        pytest.param((A, B, C), ToolChoice(allowed=("c", "b")), (B, C), False, id="allowed"),
         pytest.param(
-            (A, B), ToolChoice(ChoiceMode.REQUIRED, allowed=("a",)), (A,), True, id="required-of-allowed"
+            (A, B, C),
+            ToolChoice(allowed=frozenset("bc")),
+            (B, C),
+            True,
+            id="allowed",
+        ),
+        pytest.param(
+            (A, B),
+            ToolChoice(ChoiceMode.REQUIRED, allowed=frozenset(("a",))),
+            (A,),
+            True,
+            id="required-of-allowed",
         ),
     ],
 )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.lib.block_rows import RowSet, TextPattern, build_tool_call_row, build_use_tool_row
 from app.lib.deadlines import Deadlines
-from app.lib.errors import BackendUnavailable, InvalidToolCall
+from app.lib.errors import BackendUnavailable, ClientGone, InvalidToolCall
 from app.lib.events import (
     BackendEvent,
     Began,
@@ -33,7 +33,7 @@ from app.lib.events import (
 )
 from app.lib.prompt import build_prompt
 from app.lib.request import Message, Role, TextPart, TurnRequest
-from app.lib.stop_policy import RUN_ON, StopMode, StopPolicy
+from app.lib.stop_policy import StopMode, StopPolicy
 from app.lib.tool_registry import ToolRegistry, ToolSpec
 from app.lib.tool_text import TextTools, build_chat_tools
 from app.lib.turn import TurnCore
@@ -41,6 +41,7 @@ from tests.support.at_tool import AT_TOOL, UNHELD_AT_TOOL
 from tests.support.cuts import every_cut
 
 ALL = StopPolicy(mode=StopMode.ALL)
+RUN_ON = StopPolicy().run_on()
 STOP, LENGTH = FinishReason.STOP, FinishReason.LENGTH
 USE = "<use_tool><name>f</name><args>{}</args></use_tool>"
 AT = '@tool("x", {"a": 1})'
@@ -229,6 +230,9 @@ def test_choices_hold_and_end_on_their_own() -> None:
             id="the-events-just-stop",
         ),
         pytest.param(
+            [TurnFailed(ClientGone("Bye."))], "client_left", "ClientGone: Bye.", id="the-client-leaves"
+        ),
+        pytest.param(
             [Tick(0), Tick(20)],
             "deadline",
             "BackendTimeout: Codex was silent for 20 s.",
@@ -395,3 +399,25 @@ def test_blocks_of_declared_tools_only() -> None:
         "finish stop",
         "Completed",
     ]
+
+
+def test_nothing_behind_a_cut_can_fail_the_turn() -> None:
+    """A strict call behind it is no longer anybody's, however the stream is cut."""
+    rows = RowSet([build_use_tool_row(), build_tool_call_row(ToolRegistry([STRICT]), lambda: 0.0)])
+    text = USE + sentinel("strict", "{}")
+    expected = ["Began", STARTED, FLUSHED, "0:tool_0_0 f({})", BLOCK, *ENDED]
+    got = [run(TextTools(rows, StopPolicy()), [*stream(*cut), TurnEnded(0, STOP)]) for cut in every_cut(text)]
+    assert got == [expected] * len(got)
+
+
+def test_nothing_goes_out_behind_a_refusal() -> None:
+    rows = build_tool_call_row(ToolRegistry([STRICT]), lambda: 0.0)
+    tools = TextTools(RowSet([rows]), RUN_ON, (UNHELD_AT_TOOL,))
+    out = run(tools, [*stream(AT + sentinel("strict", "{}") + AT), TurnEnded(0, STOP)])
+    assert [line for line in out if "tool_0_" in line] == []
+    assert out[-1].startswith(InvalidToolCall.__name__)
+
+
+def test_a_lone_bracket_does_not_stop_the_grace() -> None:
+    events = [*stream(USE, "<"), Tick(0), Tick(0.3)]
+    assert run(build_chat_tools(ALL), events)[-2:] == ENDED

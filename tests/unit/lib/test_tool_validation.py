@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 import time
 from typing import Any
 
@@ -211,7 +212,7 @@ def test_a_schema_is_prepared_once() -> None:
     for name in ("prepared once", "unusable once"):
         kind = "object" if name.startswith("prepared") else "thing"
         for schema in ({"title": name, "type": kind}, {"type": kind, "title": name}):
-            find_mismatch(schema, {})
+            find_mismatch(schema, {}, time.thread_time)
     after = prepare_schema.cache_info()
     assert (after.misses - before.misses, after.hits - before.hits) == (2, 2)
 
@@ -322,5 +323,33 @@ ODD_SCHEMAS = st.dictionaries(
 @patient
 @given(ODD_SCHEMAS, JSON_VALUES)
 def test_law_no_schema_raises(schema: dict[str, Any], value: Any) -> None:
-    found = find_mismatch(schema, value)
+    found = find_mismatch(schema, value, time.thread_time)
     assert found is None or len(found.message) <= MAX_PATH_CHARS + MAX_MESSAGE_CHARS + 2
+
+
+def test_a_text_too_long_for_a_pattern_is_not_searched() -> None:
+    """`regex` overruns its time there: it looks at its clock now and then only."""
+    schema = {"properties": {"a": {"pattern": r"\w+\s+\w"}}}
+    began_s = time.process_time()
+    found = find_mismatch(schema, {"a": "a" * 1_000_000}, time.thread_time)
+    assert found is not None
+    assert found.kind is MismatchKind.TOO_COSTLY
+    assert time.process_time() - began_s < 0.3
+
+
+def test_what_the_stack_had_no_room_for_is_not_kept() -> None:
+    """Asked again with more of it, the same schema is used."""
+    schema = {"properties": {"kept": {"type": "integer"}}}
+
+    def ask(levels: int) -> MismatchKind | None:
+        """The answer so many calls down; nothing where there is not even room to ask."""
+        try:
+            if levels:
+                return ask(levels - 1)
+            found = find_mismatch(schema, {"kept": "x"}, time.thread_time)
+        except RecursionError:
+            return None
+        return found.kind if found else None
+
+    answers = [kind for levels in range(sys.getrecursionlimit(), 0, -10) if (kind := ask(levels))]
+    assert (answers[0], answers[-1]) == (MismatchKind.TOO_COSTLY, MismatchKind.ARGUMENTS)

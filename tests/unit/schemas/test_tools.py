@@ -173,12 +173,20 @@ def allowed(mode: str, *tools: Any) -> dict[str, Any]:
                 "type": "allowed_tools",
                 "allowed_tools": allowed("auto", {"type": "function", "function": {"name": "now"}}),
             },
-            ToolChoice(allowed=("now",)),
+            ToolChoice(allowed=frozenset(("now",))),
             id="allowed-of-chat",
         ),
         pytest.param(
             {"type": "allowed_tools", **allowed("required", NOW, {**NOW, "name": "a"})},
-            ToolChoice(ChoiceMode.REQUIRED, allowed=("now", "a")),
+            ToolChoice(
+                ChoiceMode.REQUIRED,
+                allowed=frozenset(
+                    (
+                        "now",
+                        "a",
+                    )
+                ),
+            ),
             id="allowed-of-responses",
         ),
     ],
@@ -268,12 +276,21 @@ def test_bad_function_calls(value: Any, path: str, message: str) -> None:
         pytest.param(ToolChoice(), None, id="auto"),
         pytest.param(ToolChoice(ChoiceMode.REQUIRED), None, id="required"),
         pytest.param(ToolChoice(ChoiceMode.NAMED, "now"), None, id="declared"),
-        pytest.param(ToolChoice(allowed=("now",)), None, id="allowed"),
+        pytest.param(ToolChoice(allowed=frozenset(("now",))), None, id="allowed"),
         pytest.param(
             ToolChoice(ChoiceMode.NAMED, "x"), "`x` is not among the declared tools.", id="undeclared"
         ),
         pytest.param(
-            ToolChoice(allowed=("now", "x")), "`x` is not among the declared tools.", id="one-unknown"
+            ToolChoice(
+                allowed=frozenset(
+                    (
+                        "now",
+                        "x",
+                    )
+                )
+            ),
+            "`x` is not among the declared tools.",
+            id="one-unknown",
         ),
     ],
 )
