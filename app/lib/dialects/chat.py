@@ -67,9 +67,8 @@ class ChatStream:
 
     def _encode(self, event: TurnEvent) -> bytes:
         match event:
-            case Text(choice, _, text) | ToolBlock(choice, _, text):
-                before, after = self._text_frames[choice]
-                return before + orjson.dumps(text) + after
+            case Text() | ToolBlock():
+                return self._encode_text(event)
             case Reasoning(choice, item_id, part, text):
                 between = self._pass_part(choice, (item_id, part))
                 return self._chunk([build_choice(choice, {"reasoning_content": between + text})])
@@ -87,6 +86,12 @@ class ChatStream:
             case _:
                 assert_never(event)
 
+    def _encode_text(self, event: Text | ToolBlock) -> bytes:
+        before, after = self._text_frames[event.choice]
+        frame = before + orjson.dumps(event.text) + after
+        # The call that a block spells is complete.
+        return frame if isinstance(event, Text) else self._complete_calls(event.choice) + frame
+
     def _encode_call(self, choice: int, delta: ToolCallDelta) -> bytes:
         """A call's id and name, once, and then its arguments: only those that were not sent yet."""
         key = (choice, delta.index)
@@ -99,8 +104,10 @@ class ChatStream:
         return self._chunk([build_choice(choice, more)])
 
     def _complete_calls(self, choice: int) -> bytes:
-        bare = [index for (owner, index), has_text in self._calls.items() if owner == choice and not has_text]
-        return b"".join(self._encode_arguments(choice, index, NO_ARGUMENTS) for index in bare)
+        """Give the calls of a choice that came without arguments the empty ones they have."""
+        bare = [key for key, has_text in self._calls.items() if key[0] == choice and not has_text]
+        self._calls |= dict.fromkeys(bare, True)
+        return b"".join(self._encode_arguments(*key, NO_ARGUMENTS) for key in bare)
 
     def _cut_text_frame(self, choice: int) -> tuple[bytes, bytes]:
         """What stands before and after the text: the same in every frame, and most frames are text."""
