@@ -40,6 +40,10 @@ class CallArguments:
         self._fresh, self._given = TextBuffer(), self._buffer.length
         return added, ArgumentsView(self._buffer)
 
+    def close(self) -> None:
+        """Nothing more will be told, also where nothing was."""
+        self._told = Told.WHOLE
+
     def absorb(self, other: CallArguments) -> bool:
         """Take over what was told of this call while nobody knew whose it was."""
         return not self.is_whole and self._append(other.read())

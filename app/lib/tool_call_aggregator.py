@@ -99,9 +99,10 @@ class _Choice:
         return call
 
     def add(self, text_call: TextCall) -> _Call:
-        """A call read from text: complete, and not to be found by any payload."""
+        """A call read from text: complete as it is, and only our own id for it leads there."""
         call = _Call()
         call.take(CallSignal(Told.WHOLE, text_call.arguments, text_call.name))
+        call.arguments.close()
         self._show(call)
         return call
 

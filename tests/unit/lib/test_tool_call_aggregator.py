@@ -756,6 +756,14 @@ def test_calls_read_from_text_are_each_their_own() -> None:
     assert records(aggregator) == [(FIRST, "f", "{}"), (SECOND, "f", "{}"), ("tool_0_2", "f", "[]")]
 
 
+def test_a_call_of_text_without_arguments_takes_nobody_elses() -> None:
+    aggregator = ToolCallAggregator()
+    aggregator.ingest_call(TextCall("f", ""))
+    aggregator.ingest_delta({"function_call": {"arguments": "{"}})
+    aggregator.ingest_message({"function_call": {"name": "f", "arguments": "{}"}})
+    assert records(aggregator) == [(FIRST, "f", ""), (SECOND, "f", "{}")]
+
+
 def test_the_first_call_as_obsidian_xml() -> None:
     """AC 21."""
     aggregator = ToolCallAggregator()
