@@ -36,6 +36,7 @@ from app.lib.events import (
     Usage,
     UsageReported,
 )
+from app.lib.tool_call_shapes import is_echo
 
 Params = dict[str, Any]
 
@@ -146,19 +147,14 @@ def read_delta(params: Params) -> tuple[str, str]:
 
 def read_raw_item(choice: int, params: Params) -> BackendEvent | None:
     match params.get("item"):
-        case {"type": "message", "role": "assistant", "id": str(id_), "content": list(parts)} if not _is_echo(
-            params
-        ):
+        case _ if is_echo(params):
+            return None
+        case {"type": "message", "role": "assistant", "id": str(id_), "content": list(parts)}:
             return MessageDone(choice, id_, "".join(part.get("text", "") for part in parts))
-        case {"type": "reasoning", "id": str(id_), "summary": list(parts)} if not _is_echo(params):
+        case {"type": "reasoning", "id": str(id_), "summary": list(parts)}:
             return ReasoningDone(choice, id_, tuple(part.get("text", "") for part in parts))
         case _:
             return None
-
-
-def _is_echo(params: Params) -> bool:
-    """Injected history comes back under this turn id."""
-    return str(params.get("turnId", "")).startswith("auto-compact")
 
 
 def read_usage(choice: int, params: Params) -> BackendEvent:

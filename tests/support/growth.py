@@ -10,7 +10,7 @@ from collections.abc import Callable
 def grows_linearly(run: Callable[[str], object], fragment: str, size: int = 250_000) -> bool:
     """Twice the text takes linear code twice the time, quadratic code four times."""
     half = fragment * (size // len(fragment))
-    return _seconds_for(run, half * 2) < 3.5 * _seconds_for(run, half) + 0.001
+    return _seconds_for(run, half * 2) < 3 * _seconds_for(run, half) + 0.001
 
 
 def _seconds_for(run: Callable[[str], object], text: str) -> float:
