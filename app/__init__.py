@@ -9,6 +9,7 @@ import flask
 
 from app.backend.codex import CodexBackend
 from app.handlers import access, auth, chat, cors, health, http, logs, models
+from app.handlers.tool_buffers import ToolBufferCounters
 from app.lib.block_rows import TextPattern
 from app.pipeline import Backend
 from app.settings import Settings
@@ -32,9 +33,10 @@ def create_app(
     app.url_map.merge_slashes = False  # a JSON 404 instead of a redirect
     app.config["MAX_CONTENT_LENGTH"] = settings.max_body_bytes
     served = app.extensions["backend"] = backend or CodexBackend(settings)
+    buffers = app.extensions["tool_buffers"] = ToolBufferCounters()
     sharing = cors.Cors(settings.allowed_origins)
 
-    app.before_request(access.build_begin(settings.socket_timeout_s))
+    app.before_request(access.build_begin(settings.socket_timeout_s, buffers))
     http.register(app)
     app.before_request(sharing.answer_preflight)
     app.before_request(auth.build_check(settings.api_keys))

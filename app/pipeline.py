@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Protocol
 
 from app.lib.errors import ProxyError
-from app.lib.events import BackendEvent, TurnEvent
+from app.lib.events import BackendEvent, Order, TurnEvent
 from app.lib.models import Model
 from app.lib.prompt import Prompt
 from app.lib.turn import TurnCore
@@ -25,6 +25,9 @@ class Turn(Protocol):
 
     def batches(self) -> Generator[list[BackendEvent], None, None]:
         """What each read brings; a `Tick` at least once a second; raises `ProxyError`."""
+
+    def order(self, orders: Sequence[Order]) -> None:
+        """Take what the core wants done; it is, before the next batch comes."""
 
     def close(self) -> None:
         """Interrupt what still runs and give the process back. Safe to call again, or before `batches`."""
@@ -58,6 +61,8 @@ def run_turn(turn: Turn, core: TurnCore) -> Generator[list[TurnEvent], None, Non
                 yield core.feed_all(batch)
                 if core.ended:
                     return
+                if orders := core.take_orders():
+                    turn.order(orders)
     except ProxyError as error:
         yield core.fail(error)
         return

@@ -9,7 +9,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.lib.models import Model, parse_model
+from app.knobs import (
+    ALLOWED,
+    parse_count,
+    parse_delay,
+    parse_flag,
+    parse_kilos,
+    parse_level,
+    parse_list,
+    parse_models,
+    parse_natural,
+    parse_path,
+    parse_pin,
+    parse_port,
+    parse_seconds,
+    parse_size,
+)
+from app.lib.models import Model
+from app.lib.obsidian import EscapePolicy
+from app.lib.output_mode import OutputMode
+from app.lib.request import ToolTransport
 from app.lib.stop_policy import StopMode, StopPolicy
 
 LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
@@ -20,90 +39,6 @@ DEFAULT_ORIGINS = ("app://obsidian.md", "capacitor://localhost", "http://localho
 
 class SettingsError(Exception):
     """A variable holds something it cannot mean."""
-
-
-def parse_flag(text: str) -> bool:
-    return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}[text.lower()]
-
-
-def parse_list(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def parse_path(text: str) -> pathlib.Path:
-    return pathlib.Path(text).expanduser()
-
-
-def parse_seconds(text: str) -> float:
-    """Milliseconds in the environment, seconds inside."""
-    value = int(text)
-    if value <= 0:
-        raise ValueError(text)
-    return value / 1000
-
-
-def parse_count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError(text)
-    return value
-
-
-def parse_size(text: str) -> int:
-    """Megabytes in the environment, bytes inside."""
-    return parse_count(text) * 1024 * 1024
-
-
-def parse_natural(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise ValueError(text)
-    return value
-
-
-def parse_delay(text: str) -> float:
-    """Like `parse_seconds`, but nothing is a delay too."""
-    return parse_natural(text) / 1000
-
-
-def parse_kilos(text: str) -> int:
-    """Kilobytes in the environment, characters inside."""
-    return parse_count(text) * 1024
-
-
-def parse_port(text: str) -> int:
-    value = int(text)
-    if not 0 <= value < 65536:
-        raise ValueError(text)
-    return value
-
-
-def parse_level(text: str) -> str:
-    if text.upper() not in ("DEBUG", "INFO", "WARNING", "ERROR"):
-        raise ValueError(text)
-    return text.upper()
-
-
-def parse_models(text: str) -> tuple[Model, ...]:
-    return tuple(parse_model(spec) for spec in parse_list(text))
-
-
-ALLOWED: dict[Callable[[str], Any], str] = {
-    parse_flag: "true or false",
-    parse_seconds: "a whole number of milliseconds, at least 1",
-    parse_count: "a whole number, at least 1",
-    parse_natural: "a whole number, 0 or more",
-    parse_size: "a whole number of megabytes, at least 1",
-    parse_port: "a port number",
-    parse_delay: "a whole number of milliseconds, 0 or more",
-    parse_kilos: "a whole number of kilobytes, at least 1",
-    StopMode: "first or all",
-    parse_level: "debug, info, warning or error",
-    parse_models: "ids, `alias=id` or `alias=id:effort`, separated by commas",
-    parse_list: "values separated by commas",
-    parse_path: "a path",
-    str: "text",
-}
 
 
 def knob(name: str, default: str, meaning: str, parse: Callable[[str], Any] = str) -> Any:
@@ -213,6 +148,54 @@ class Settings:
     max_body_bytes: int = knob("PROXY_MAX_BODY_MB", "16", "Largest request body.", parse_size)
     max_line_bytes: int = knob("PROXY_MAX_LINE_MB", "64", "Longest line taken from codex.", parse_size)
     max_choices: int = knob("PROXY_MAX_CHAT_CHOICES", "5", "Largest `n` of a chat request.", parse_count)
+    enforces_max_tokens: bool = knob(
+        "PROXY_ENFORCE_MAX_TOKENS",
+        "true",
+        "Cut an answer at `max_tokens`, by an estimate of four bytes a token.",
+        parse_flag,
+    )
+    kill_on_disconnect: bool = knob(
+        "PROXY_KILL_ON_DISCONNECT",
+        "false",
+        "End the codex process of a client that leaves, instead of its turn alone.",
+        parse_flag,
+    )
+    output_mode: OutputMode = knob(
+        "PROXY_OUTPUT_MODE",
+        "obsidian-xml",
+        "How tool calls reach a chat client: as `<use_tool>` blocks too, or as `openai-json` alone.",
+        OutputMode,
+    )
+    output_mode_by_request: bool = knob(
+        "PROXY_OUTPUT_MODE_BY_REQUEST",
+        "true",
+        "Whether a request that declares tools is answered in `openai-json` without asking for it.",
+        parse_flag,
+    )
+    obsidian_escape: EscapePolicy = knob(
+        "PROXY_OBSIDIAN_ESCAPE",
+        "xml",
+        "How texts stand in `<use_tool>` blocks: with entities, or raw for `copilot`, which reads none.",
+        EscapePolicy,
+    )
+    cumulative_arguments: bool = knob(
+        "PROXY_CUMULATIVE_TOOL_ARGUMENTS",
+        "false",
+        "Send a call's arguments so far beside `function` in `openai-json` streams too.",
+        parse_flag,
+    )
+    tool_transport: ToolTransport = knob(
+        "PROXY_TOOL_TRANSPORT",
+        "native",
+        "How the model is offered tools: as functions of its own, or by text (`sentinel`).",
+        ToolTransport,
+    )
+    parallel_tool_calls: bool | None = knob(
+        "PROXY_ENABLE_PARALLEL_TOOL_CALLS",
+        "auto",
+        "Several calls in one answer: as the request says, always or never.",
+        parse_pin,
+    )
     stop_after_tools: bool = knob(
         "PROXY_STOP_AFTER_TOOLS",
         "true",

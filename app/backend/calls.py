@@ -27,11 +27,13 @@ INITIALIZE: Call = (
 )
 READ_ACCOUNT: Call = ("account/read", {})
 LIST_MODELS: Call = ("model/list", {})
+#: What codex asks of us for each call of the client's tools.
+TOOL_CALL = "item/tool/call"
 
 
-def start_thread(model: str, folder: str) -> Call:
+def start_thread(model: str, folder: str, tools: Sequence[dict[str, Any]] = ()) -> Call:
     """A bare conversation: no instructions, tools, environment or approvals of codex's own."""
-    params = {
+    params: dict[str, Any] = {
         "model": model,
         "ephemeral": True,
         "baseInstructions": "",
@@ -41,7 +43,7 @@ def start_thread(model: str, folder: str) -> Call:
         "cwd": folder,
         "experimentalRawEvents": True,
     }
-    return "thread/start", params
+    return "thread/start", params | ({"dynamicTools": list(tools)} if tools else {})
 
 
 def with_provider(call: Call, name: str, base_url: str) -> Call:
@@ -61,10 +63,14 @@ def inject_items(thread_id: str, items: Sequence[dict[str, Any]]) -> Call:
     return "thread/inject_items", {"threadId": thread_id, "items": items}
 
 
-def start_turn(thread_id: str, effort: str | None) -> Call:
+def start_turn(
+    thread_id: str, effort: str | None, summary: str = "auto", output_schema: dict[str, Any] | None = None
+) -> Call:
     """Everything was injected, so the turn itself brings no input: its text would be capped."""
-    params = {"threadId": thread_id, "input": [], "environments": [], "summary": "auto"}
-    return "turn/start", params | ({"effort": effort} if effort else {})
+    params = {"threadId": thread_id, "input": [], "environments": [], "summary": summary}
+    effort_too = {"effort": effort} if effort else {}
+    schema_too = {"outputSchema": output_schema} if output_schema is not None else {}
+    return "turn/start", params | effort_too | schema_too
 
 
 def interrupt_turn(thread_id: str, turn_id: str) -> Call:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
+from typing import Any
 
 from app.backend import calls
 from app.backend.calls import Call
@@ -53,8 +54,8 @@ class ModelDirectory:
     def is_demo(self, model: Model) -> bool:
         return self.demo_url is not None and model.target == DEMO_MODEL
 
-    def start_thread(self, model: Model) -> Call:
-        call = calls.start_thread(model.target, str(self._home.work))
+    def start_thread(self, model: Model, tools: Sequence[dict[str, Any]] = ()) -> Call:
+        call = calls.start_thread(model.target, str(self._home.work), tools)
         if self.demo_url and self.is_demo(model):
             # Its port is known only to this worker, so it travels with the thread.
             return calls.with_provider(call, DEMO_MODEL, self.demo_url)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,15 +67,30 @@ class LineReader:
 
 def parse_message(line: bytes) -> Message | None:
     """Read one line; `None` when it is no message of the protocol."""
-    try:
-        raw = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return None
+    raw = _load(line)
     if not isinstance(raw, dict):
         return None
     # Codex counts its own request ids from 0 like anyone: only `method` tells the two apart.
     method = raw.get("method")
     return _parse_call(raw, method) if isinstance(method, str) else _parse_response(raw)
+
+
+def _load(line: bytes) -> Any:
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        # A call's arguments may hold 1e999: codex passes it on, and the quick parser stops there.
+        raw = json.loads(line, parse_int=_read_integer)
+        orjson.dumps(raw)  # half a character, which codex never sends, is still no message
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return raw
+
+
+def _read_integer(digits: str) -> int | float:
+    return int(digits) if len(digits) < 20 else float(digits)
 
 
 def _parse_call(raw: dict[str, Any], method: str) -> Message | None:
@@ -105,6 +121,10 @@ def encode_request(id_: int, method: str, params: dict[str, Any]) -> bytes:
 
 def encode_notification(method: str) -> bytes:
     return _encode({"method": method})
+
+
+def encode_result(id_: int | str, result: dict[str, Any]) -> bytes:
+    return _encode({"id": id_, "result": result})
 
 
 def encode_error(id_: int | str, message: str) -> bytes:

@@ -2,60 +2,51 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, assert_never
 
-import orjson
-
+from app.backend.callbacks import is_asked_about
+from app.backend.codex_errors import build_error
 from app.backend.jsonrpc import Notification
-from app.lib.errors import (
-    BackendRefused,
-    BackendUnavailable,
-    ContextTooLong,
-    InvalidRequest,
-    PolicyViolation,
-    ProxyError,
-    QuotaExceeded,
-    RateLimited,
-    UnknownModel,
-    UpstreamUnauthorized,
-)
+from app.backend.tool_names import ToolNames
+from app.lib.errors import BackendRefused, BackendUnavailable
 from app.lib.events import (
     BackendEvent,
+    CallRejected,
     FinishReason,
     MessageDone,
     ModelActive,
     ReasoningDelta,
     ReasoningDone,
+    ResponseDone,
     Retrying,
     TextDelta,
+    ToolSignal,
     TurnEnded,
     TurnFailed,
     Usage,
-    UsageReported,
 )
 from app.lib.tool_call_shapes import is_echo
 
 Params = dict[str, Any]
 
-LOGIN_ADVICE = (
-    "The gateway's own Codex login is missing or no longer valid (this is not about your API key). "
-    "On the gateway's machine run `make login`."
-)
 # Part of a longer message, at times: "stream disconnected before completion: Incomplete response …".
 INCOMPLETE = {
     "Incomplete response returned, reason: max_output_tokens": FinishReason.LENGTH,
     "Incomplete response returned, reason: content_filter": FinishReason.CONTENT_FILTER,
 }
 
+RESPONSE_ENDS = (ResponseDone, Retrying)
+
 
 @dataclass(slots=True)
 class _Thread:
-    """One choice's thread, and its tokens: as told response by response, and as a whole."""
+    """One choice's thread, its calls, and its tokens: as told response by response, and as a whole."""
 
     choice: int
+    #: Calls of the response that is under way: it may still break, and then they were never made.
+    calls: list[BackendEvent] = field(default_factory=list)
     reported: Usage = field(default_factory=Usage)
     total: Usage = field(default_factory=Usage)
 
@@ -63,12 +54,22 @@ class _Thread:
 class NotificationReader:
     """Reads the notifications of one request's threads; what belongs to other threads is dropped."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: ToolNames | None = None) -> None:
+        self._names = names or ToolNames()
         self._threads: dict[str, _Thread] = {}
         self._resets_at_s: float | None = None
 
     def add_thread(self, thread_id: str, choice: int) -> None:
         self._threads[thread_id] = _Thread(choice)
+
+    def drop_thread(self, thread_id: str) -> None:
+        """From now on it is another's: whatever becomes of its turn, its end included, is not told."""
+        self._threads.pop(thread_id, None)
+
+    def holds_calls(self, thread_id: str) -> bool:
+        """Whether calls came whose response is not complete yet."""
+        thread = self._threads.get(thread_id)
+        return thread is not None and bool(thread.calls)
 
     def read(self, notification: Notification) -> list[BackendEvent]:
         try:
@@ -84,28 +85,63 @@ class NotificationReader:
         thread = self._threads.get(notification.params.get("threadId", ""))
         if thread is None:
             return []
+        read = READERS.get(notification.method)
+        if read is not None:
+            return self._tell(thread, read(thread.choice, notification.params))
         match notification.method:
             case "thread/tokenUsage/updated":
                 thread.total = build_usage(notification.params.get("tokenUsage", {}).get("total"))
                 return []
             case "turn/completed":
                 return self._end_turn(thread, notification.params)
-            case method:
-                return self._read_event(thread, method, notification.params)
+            case "rawResponseItem/completed":
+                return self._read_item(thread, notification.params)
+            case _:
+                return []
 
-    def _read_event(self, thread: _Thread, method: str, params: Params) -> list[BackendEvent]:
-        read = READERS.get(method)
-        event = read(thread.choice, params) if read else None
-        if isinstance(event, UsageReported):
-            thread.reported += event.usage
+    def _tell(self, thread: _Thread, event: BackendEvent | None) -> list[BackendEvent]:
+        if isinstance(event, RESPONSE_ENDS):
+            return self._end_response(thread, event)
         return [event] if event else []
 
+    def _end_response(self, thread: _Thread, end: ResponseDone | Retrying) -> list[BackendEvent]:
+        """A complete response's calls were made, a broken one's never."""
+        made, thread.calls = thread.calls, []
+        match end:
+            case ResponseDone(_, usage):
+                thread.reported += usage
+                return [*made, end]
+            case Retrying():
+                return [end]
+            case _:
+                assert_never(end)
+
+    def _read_item(self, thread: _Thread, params: Params) -> list[BackendEvent]:
+        match params:
+            case {"item": {"type": "function_call"} as item} if not is_echo(params):
+                thread.calls.append(self._read_call(thread.choice, item))
+                return []
+            case _:
+                return self._tell(thread, read_raw_item(thread.choice, params))
+
+    def _read_call(self, choice: int, item: Params) -> BackendEvent:
+        """A call under the client's name; codex has the model correct those that it does not ask about."""
+        call_id, arguments = item["call_id"], item["arguments"]
+        name = None if item.get("namespace") else self._names.to_client(item["name"])
+        if not (isinstance(call_id, str) and isinstance(arguments, str)):
+            raise TypeError(item)
+        if name is None or not is_asked_about(arguments):
+            return CallRejected(choice)
+        call = {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
+        return ToolSignal(choice, call)
+
     def _end_turn(self, thread: _Thread, params: Params) -> list[BackendEvent]:
+        thread.calls.clear()
         end = read_turn_completed(thread.choice, params, self._resets_at_s)
         if isinstance(end, TurnEnded) and end.reason is not FinishReason.STOP:
             # A response that was cut short is counted in the thread's total only, if at all.
             untold = thread.total - thread.reported
-            return [UsageReported(thread.choice, untold), end] if untold.input_tokens > 0 else [end]
+            return [ResponseDone(thread.choice, untold), end] if untold.input_tokens > 0 else [end]
         return [end]
 
     def _note_limits(self, params: Params) -> None:
@@ -113,14 +149,6 @@ class NotificationReader:
         match params:
             case {"rateLimits": {"primary": {"resetsAt": int() | float() as at}}}:
                 self._resets_at_s = float(at)
-
-
-def find_ended_thread(notification: Notification) -> str | None:
-    """The thread whose turn this notification ends."""
-    if notification.method != "turn/completed":
-        return None
-    thread_id = notification.params.get("threadId")
-    return thread_id if isinstance(thread_id, str) else None
 
 
 def read_item_started(choice: int, params: Params) -> BackendEvent | None:
@@ -158,7 +186,7 @@ def read_raw_item(choice: int, params: Params) -> BackendEvent | None:
 
 
 def read_usage(choice: int, params: Params) -> BackendEvent:
-    return UsageReported(choice, build_usage(params.get("usage")))
+    return ResponseDone(choice, build_usage(params.get("usage")))
 
 
 def build_usage(raw: Params | None) -> Usage:
@@ -196,82 +224,6 @@ READERS: dict[str, Callable[[int, Params], BackendEvent | None]] = {
     "item/started": read_item_started,
     "item/agentMessage/delta": read_text_delta,
     "item/reasoning/summaryTextDelta": read_summary_delta,
-    "rawResponseItem/completed": read_raw_item,
     "rawResponse/completed": read_usage,
     "error": read_error,
 }
-
-ERRORS_BY_INFO: dict[str, type[ProxyError]] = {
-    "usageLimitExceeded": QuotaExceeded,
-    "rateLimitExceeded": RateLimited,
-    "contextWindowExceeded": ContextTooLong,
-    "modelNotFound": UnknownModel,
-    "unauthorized": UpstreamUnauthorized,
-    "badRequest": InvalidRequest,
-    "serverOverloaded": BackendUnavailable,
-    "internalServerError": BackendUnavailable,
-    "cyberPolicy": PolicyViolation,
-    "misalignmentPolicyViolation": PolicyViolation,
-}
-ERRORS_BY_STATUS: dict[int, type[ProxyError]] = {
-    400: InvalidRequest,
-    401: UpstreamUnauthorized,
-    403: UpstreamUnauthorized,
-    404: UnknownModel,
-    413: ContextTooLong,
-    429: RateLimited,
-}
-
-
-def build_error(message: str, info: Any, resets_at_s: float | None = None) -> ProxyError:
-    """The error a client gets for codex's `codexErrorInfo`, a name or `{name: {httpStatusCode}}`."""
-    kind = _find_kind(info)
-    if kind is UpstreamUnauthorized:
-        return UpstreamUnauthorized(LOGIN_ADVICE)
-    if kind is None:
-        return _build_unnamed(message)
-    retry_at_s = resets_at_s if kind is QuotaExceeded else None
-    return kind(strip_url(message), retry_at_s=retry_at_s)
-
-
-def _find_kind(info: Any) -> type[ProxyError] | None:
-    match info:
-        case str(name):
-            return ERRORS_BY_INFO.get(name)
-        case dict() if len(info) == 1:
-            [(_, details)] = info.items()
-            status = details.get("httpStatusCode") if isinstance(details, dict) else None
-            return ERRORS_BY_STATUS.get(status or 0, BackendUnavailable)
-        case _:
-            return None
-
-
-def _build_unnamed(message: str) -> ProxyError:
-    """`other`: an upstream 400 carries its body as the message; the rest is a broken stream or unknown."""
-    match _parse_object(message):
-        case {"error": {"message": str(text)} as error}:
-            kind = ContextTooLong if error.get("code") == "context_length_exceeded" else InvalidRequest
-            return kind(text, param=_to_text(error.get("param")), code=_to_text(error.get("code")))
-        case {"detail": str(text)}:  # how ChatGPT's own backend words a 400
-            return InvalidRequest(text)
-        case _ if message.startswith("stream "):
-            return BackendUnavailable(strip_url(message))
-        case _:
-            return BackendRefused(strip_url(message))
-
-
-def _to_text(value: Any) -> str | None:
-    return None if value is None else str(value)
-
-
-def _parse_object(text: str) -> dict[str, Any] | None:
-    try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def strip_url(message: str) -> str:
-    """Codex appends the address it called; that is the operator's business."""
-    return re.sub(r",? ?url: \S+", "", message)

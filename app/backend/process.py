@@ -22,6 +22,9 @@ from app.settings import Settings
 
 log = logging.getLogger(__name__)
 
+#: What its owner reads.
+Incoming = jsonrpc.Notification | jsonrpc.ServerRequest
+
 OVERLOADED = -32001
 TERMINATE_GRACE_S = 2
 STDERR_TAIL_BYTES = 2000
@@ -41,7 +44,7 @@ class CodexProcess:
         self._unanswered: set[int] = set()
         self._is_broken = False
         self._replies: dict[int, jsonrpc.Response | jsonrpc.ErrorResponse] = {}
-        self._inbox: list[jsonrpc.Notification] = []
+        self._inbox: list[Incoming] = []
         #: The last thread opened, and the id of the call that opened one more like it.
         self._thread: Call | None = None
         self._primed_id: int | None = None
@@ -152,12 +155,16 @@ class CodexProcess:
         self._send(jsonrpc.encode_request(self._next_id, *call), timeout_s)
         return self._next_id
 
-    def receive(self) -> list[jsonrpc.Notification]:
-        """What arrived, waiting at most a tick."""
+    def receive(self) -> list[Incoming]:
+        """What arrived, waiting at most a tick; the requests in it are its owner's to answer."""
         if not self._inbox:
             self._take_in(self._pipe.receive, self._settings.tick_s)
-        notifications, self._inbox = self._inbox, []
-        return notifications
+        arrived, self._inbox = self._inbox, []
+        return arrived
+
+    def answer(self, request_id: int | str, result: dict[str, Any]) -> None:
+        """Answer a request of codex's."""
+        self._send(jsonrpc.encode_result(request_id, result))
 
     def _take_in(self, read: Callable[..., list[bytes]], *arguments: float) -> None:
         with self._breaking():
@@ -184,23 +191,32 @@ class CodexProcess:
                 case jsonrpc.Response(id_) | jsonrpc.ErrorResponse(id_) as reply:
                     self._unanswered.discard(id_)
                     self._replies[id_] = reply
+                case jsonrpc.ServerRequest(_, calls.TOOL_CALL) as request:
+                    self._inbox.append(request)
                 case jsonrpc.ServerRequest() as request:
-                    self._decline(request)
+                    log.warning("declined %s", request.method, extra={"fields": {"codex_pid": self.pid}})
+                    self.decline(request)
                 case None:
                     raise BackendUnavailable("Codex sent a line that is not JSON-RPC.")
 
-    def _decline(self, request: jsonrpc.ServerRequest) -> None:
+    def decline(self, request: jsonrpc.ServerRequest) -> None:
         """No approval, login or tool of codex's own is ever granted; an unanswered request hangs the turn."""
         self._send(jsonrpc.encode_error(request.id, "not available here"))
-        log.warning("declined %s", request.method, extra={"fields": {"codex_pid": self.pid}})
 
     def rest(self) -> bool:
         """Between two owners: forget the last turn, and open a thread like its own ahead of the next."""
-        self._inbox.clear()
+        with contextlib.suppress(ProxyError):  # which leaves it unsettled
+            self._clear_inbox()
         if self._primed_id is None:
             self._replies.clear()
             self._prime()
         return self.is_settled
+
+    def _clear_inbox(self) -> None:
+        for message in self._inbox:
+            if isinstance(message, jsonrpc.ServerRequest):
+                self.decline(message)
+        self._inbox.clear()
 
     def _prime(self) -> None:
         if self._thread is not None:

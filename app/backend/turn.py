@@ -5,24 +5,17 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from app.backend import calls
+from app.backend.codex_errors import LOGIN_ADVICE
 from app.backend.directory import ModelDirectory
-from app.backend.jsonrpc import Notification
-from app.backend.notifications import LOGIN_ADVICE, NotificationReader, find_ended_thread
 from app.backend.pool import Pool
 from app.backend.process import CodexProcess
-from app.lib.errors import (
-    BackendRefused,
-    ClientGone,
-    GatewayStopping,
-    ProxyError,
-    UpstreamUnauthorized,
-)
-from app.lib.events import BackendEvent, Tick, TurnFailed
+from app.backend.threads import Threads
+from app.lib.errors import ClientGone, GatewayStopping, UpstreamUnauthorized
+from app.lib.events import BackendEvent, Order, Tick, TurnFailed
 from app.lib.models import Model
 from app.lib.prompt import Prompt
 from app.pipeline import Client
@@ -57,74 +50,51 @@ class CodexTurn:
         self._context = context
         self._prompt = prompt
         self._client = client
-        self._reader = NotificationReader()
         self._process: CodexProcess | None = None
-        #: The turns that run: thread id to turn id.
-        self._running: dict[str, str] = {}
+        self._threads: Threads | None = None
+        self._orders: list[Order] = []
         self._next_look_s = time.monotonic() + context.settings.tick_s
         self._gone_since_s: float | None = None
 
     def batches(self) -> Generator[list[BackendEvent], None, None]:
         yield self._tick()
         process = self._process = yield from self._ticking(self._context.pool.lease())
-        yield from self._start(process)
+        model = yield from self._ticking(self._find_model(process))
+        threads = self._threads = Threads(process, self._prompt, self._context.settings)
+        yield from self._ticking(threads.open(self._context.directory, model))
         while True:
-            yield self._read(process)
+            if self._orders:
+                orders, self._orders = self._orders, []
+                yield from self._ticking(threads.carry_out(orders))
+            yield threads.read() + self._tick()
+
+    def order(self, orders: Sequence[Order]) -> None:
+        self._orders += orders
 
     def close(self) -> None:
         process, self._process = self._process, None
         if process is None:
             return
-        if process.is_settled and self._interrupt(process):
+        if self._is_abandoned():
+            self._context.pool.discard(process)
+        elif process.is_settled and (self._threads is None or self._threads.interrupt()):
             self._context.pool.give_back(process)
         else:
             log.warning("a codex process is out of step", extra={"fields": {"codex_pid": process.pid}})
             self._context.pool.discard(process)
 
-    def _start(self, process: CodexProcess) -> Generator[list[BackendEvent], None, None]:
+    def _is_abandoned(self) -> bool:
+        """Whether the client left a turn running, and the operator wants that to end the process."""
+        if not self._context.settings.kill_on_disconnect or self._threads is None:
+            return False
+        return self._threads.are_running and (self._gone_since_s is not None or self._client.has_left())
+
+    def _find_model(self, process: CodexProcess) -> Generator[None, None, Model]:
         directory = self._context.directory
-        model = yield from self._ticking(directory.find(self._prompt.model, process))
+        model = yield from directory.find(self._prompt.request.model, process)
         if process.account.needs_login and not directory.is_demo(model):
             raise UpstreamUnauthorized(LOGIN_ADVICE)
-        opening = process.open_threads(directory.start_thread(model), self._prompt.choices)
-        threads = yield from self._ticking(opening)
-        yield from self._start_turns(process, [read_id(each, "thread") for each in threads], model)
-
-    def _start_turns(
-        self, process: CodexProcess, thread_ids: list[str], model: Model
-    ) -> Generator[list[BackendEvent], None, None]:
-        batch: list[calls.Call] = []
-        for choice, thread_id in enumerate(thread_ids):
-            self._reader.add_thread(thread_id, choice)
-            batch.append(calls.inject_items(thread_id, self._prompt.items))
-            batch.append(calls.start_turn(thread_id, self._prompt.effort or model.effort))
-        answers = yield from self._ticking(process.call_all(batch))
-        for thread_id, answer in zip(thread_ids, answers[1::2], strict=True):
-            self._running[thread_id] = read_id(answer, "turn")
-
-    def _read(self, process: CodexProcess) -> list[BackendEvent]:
-        notifications = process.receive()
-        self._note_ends(notifications)
-        events = [event for each in notifications for event in self._reader.read(each)]
-        return events + self._tick()
-
-    def _note_ends(self, notifications: list[Notification]) -> None:
-        for thread_id in filter(None, map(find_ended_thread, notifications)):
-            self._running.pop(thread_id, None)
-
-    def _interrupt(self, process: CodexProcess) -> bool:
-        """Stop what still runs; false if codex does not say so in time."""
-        timeout_s = self._context.settings.interrupt_timeout_s
-        deadline_s = time.monotonic() + timeout_s
-        try:
-            for thread_id, turn_id in self._running.items():
-                process.ask(calls.interrupt_turn(thread_id, turn_id), timeout_s)
-            # The end of the turn counts, not the reply: a second interrupt is never answered.
-            while self._running and time.monotonic() < deadline_s:
-                self._note_ends(process.receive())
-        except ProxyError:
-            return False
-        return not self._running
+        return model
 
     def _tick(self) -> list[BackendEvent]:
         now_s = time.monotonic()
@@ -156,11 +126,3 @@ class CodexTurn:
                     result: T = stop.value
                     return result
                 yield [*([sign] if sign else []), *self._tick()]
-
-
-def read_id(answer: dict[str, Any], kind: str) -> str:
-    match answer.get(kind):
-        case {"id": str(id_)}:
-            return id_
-        case _:
-            raise BackendRefused(f"Codex answered with a {kind} without an id.")

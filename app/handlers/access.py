@@ -13,21 +13,29 @@ from typing import Any, assert_never
 import flask
 
 from app.handlers.client import ClientSocket
+from app.handlers.tool_buffers import COUNTED, BufferEvent, ToolBufferCounters
 from app.lib.errors import InternalError
-from app.lib.events import Completed, Failed, Finished, Note, ToolCalled, TurnEvent, Waiting
+from app.lib.events import Completed, Failed, Finished, Note, NoteKind, ToolCalled, TurnEvent, Waiting
+from app.lib.text_gate import Reason
 
 NOTED = (Finished, Completed, Failed, ToolCalled, Note)
+# Of each kind, in one request: a model may write any number of half blocks.
+MOST_CRUMBS = 10
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 log = logging.getLogger("access")
+crumbs = logging.getLogger("app.tool_buffers")
 
 
 class Access:
     """Lives from the first look at a request until its last byte, or its client, is gone."""
 
-    def __init__(self, client: ClientSocket, request_id: str) -> None:
+    def __init__(self, client: ClientSocket, request_id: str, buffers: ToolBufferCounters) -> None:
         self.client = client
         self.request_id = request_id
+        self._buffers = buffers
+        #: What every reply says, an error too.
+        self.headers = {"x-request-id": request_id}
         self._began_s = time.monotonic()
         self._fields: dict[str, Any] = {}
         self._calls: set[tuple[int, int]] = set()
@@ -66,9 +74,8 @@ class Access:
             case ToolCalled(choice, delta):
                 self._calls.add((choice, delta.index))
                 self.note(tool_calls=len(self._calls))
-            case Note(_, kind, row, reason):
-                counted = ".".join(filter(None, (kind, row, reason)))
-                self._fields[counted] = self._fields.get(counted, 0) + 1
+            case Note():
+                self._count(event)
             case Finished(_, reason):
                 self.note(finish=reason.value)
             case Completed(usage):
@@ -77,6 +84,23 @@ class Access:
                 self.note(error=error.code)
             case _:
                 assert_never(event)
+
+    def _count(self, note: Note) -> None:
+        counted = ".".join(filter(None, (note.kind, note.row, note.reason)))
+        times = self._fields[counted] = self._fields.get(counted, 0) + 1
+        if note.kind not in COUNTED:
+            return
+        mode = self._fields.get("output_mode", "")
+        self._buffers.count(BufferEvent(note.kind, mode, note.row, note.reason))
+        if times <= MOST_CRUMBS:
+            self._leave_crumb(note, mode)
+
+    def _leave_crumb(self, note: Note, mode: str) -> None:
+        """A line for each block held; where it was not delivered, a warning. Counts and names, no words."""
+        is_odd = note.kind is NoteKind.BUFFER_ABORTED and note.reason != Reason.NO_CALL
+        level = logging.WARNING if is_odd else logging.DEBUG
+        about = {"choice": note.choice, "row": note.row, "reason": note.reason, "output_mode": mode}
+        crumbs.log(level, note.kind.value, extra={"fields": {"request_id": self.request_id, **about}})
 
     def close(self) -> None:
         """Release what the request held, which may note more, then write its line. Safe to call again."""
@@ -99,12 +123,13 @@ def write_line(fields: dict[str, Any]) -> None:
         log.handle(record)
 
 
-def build_begin(socket_timeout_s: float) -> Callable[[], None]:
+def build_begin(socket_timeout_s: float, buffers: ToolBufferCounters) -> Callable[[], None]:
     def begin() -> None:
         """Before anything is read: from here on the client may keep us waiting only so long."""
         request = flask.request
         client = ClientSocket(request.environ, socket_timeout_s)
-        access = flask.g.access = Access(client, find_request_id(request.headers.get("x-request-id", "")))
+        request_id = find_request_id(request.headers.get("x-request-id", ""))
+        access = flask.g.access = Access(client, request_id, buffers)
         access.note(method=request.method, path=request.path)
 
     return begin
@@ -117,7 +142,7 @@ def find_request_id(asked: str) -> str:
 
 def finish(response: flask.Response) -> flask.Response:
     access: Access = flask.g.access
-    response.headers["x-request-id"] = access.request_id
+    response.headers.update(access.headers)
     access.note(request_id=access.request_id, status=response.status_code)
     response.call_on_close(access.close)
     return response

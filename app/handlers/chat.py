@@ -11,36 +11,78 @@ import flask
 from app.handlers.access import Access
 from app.handlers.http import json_response, read_json
 from app.handlers.stream import stream_response
+from app.lib.answer_rules import ChatReading
 from app.lib.block_rows import TextPattern
 from app.lib.deadlines import Deadlines
-from app.lib.dialects.chat import ChatIdentity, ChatStream, build_completion
-from app.lib.errors import ClientGone
+from app.lib.dialects.chat import ChatIdentity, ChatStream, ChatStyle, build_completion
+from app.lib.errors import ClientGone, InvalidRequest
 from app.lib.events import TurnEvent
-from app.lib.prompt import build_prompt
+from app.lib.output_mode import OutputMode, choose_mode, parse_mode
+from app.lib.prompt import build_prompt, mentions
 from app.lib.result import collect
-from app.lib.tool_text import NO_TOOLS, build_chat_tools
 from app.lib.turn import TurnCore
 from app.pipeline import Backend, run_turn
-from app.schemas.chat import ChatRequest, ChatSchema
+from app.schemas.chat import ChatRequest, ChatRules, ChatSchema
 from app.schemas.loading import load_body
 from app.settings import Settings
+
+MODE_HEADER = "x-proxy-output-mode"
 
 
 def build_blueprint(
     backend: Backend, settings: Settings, text_patterns: Sequence[TextPattern] = ()
 ) -> flask.Blueprint:
     blueprint = flask.Blueprint("chat", __name__)
-    tools = build_chat_tools(settings.stop_policy, text_patterns, settings.tool_buffer_max_chars)
-    schema = ChatSchema(settings.max_choices)
-    deadlines = Deadlines(settings.first_event_timeout_s, settings.idle_timeout_s, settings.total_timeout_s)
+    endpoint = ChatEndpoint(backend, settings, text_patterns)
+    blueprint.add_url_rule("/v1/chat/completions", view_func=endpoint.create, methods=["POST"])
+    return blueprint
 
-    def run(request: ChatRequest) -> Iterator[list[TurnEvent]]:
+
+class ChatEndpoint:
+    """What every chat request shares, made once."""
+
+    def __init__(self, backend: Backend, settings: Settings, text_patterns: Sequence[TextPattern]) -> None:
+        self._backend = backend
+        self._settings = settings
+        self._reading = ChatReading(
+            settings.stop_policy,
+            text_patterns,
+            settings.tool_buffer_max_chars,
+            settings.obsidian_escape,
+            time.thread_time,
+        )
+        self._schema = ChatSchema(
+            ChatRules(
+                settings.max_choices,
+                settings.enforces_max_tokens,
+                settings.parallel_tool_calls,
+                settings.tool_transport,
+            )
+        )
+        self._deadlines = Deadlines(
+            settings.first_event_timeout_s, settings.idle_timeout_s, settings.total_timeout_s
+        )
+
+    def create(self) -> flask.Response:
+        asked = read_mode(flask.request.headers.get(MODE_HEADER))
+        request: ChatRequest = load_body(self._schema, read_json())
+        settings = self._settings
+        mode = choose_mode(
+            asked, request.declares_tools, settings.output_mode, settings.output_mode_by_request
+        )
+        describe(request, mode)
+        batches = self._run(request, mode, is_asked=asked is not None)
+        style = ChatStyle(mode, request.legacy, settings.cumulative_arguments)
+        return answer(request, style, batches, settings)
+
+    def _run(self, request: ChatRequest, mode: OutputMode, is_asked: bool) -> Iterator[list[TurnEvent]]:
         """Start a turn that ends with this reply, whatever becomes of it."""
         access: Access = flask.g.access
-        prompt = build_prompt(request.turn)
-        turn = backend.open_turn(prompt, access.client)
-        suited = NO_TOOLS if request.declares_tools else tools.suited_to(prompt)
-        core = TurnCore(request.turn.choices, deadlines, suited, secrets.token_hex(4))
+        prompt = build_prompt(request.turn, self._settings.tool_transport)
+        turn = self._backend.open_turn(prompt, access.client)
+        expects_blocks = is_asked or request.declares_tools or mentions(prompt, self._reading.openers)
+        rules = self._reading.suit(request.turn, mode, expects_blocks)
+        core = TurnCore(request.turn.choices, self._deadlines, rules, secrets.token_hex(4))
         batches = run_turn(turn, core)
         # Last: what a client that left was still owed is counted.
         access.on_close(lambda: access.note_events(core.fail(ClientGone("The client left."))))
@@ -49,24 +91,29 @@ def build_blueprint(
         access.on_close(batches.close)
         return access.observe(batches)
 
-    @blueprint.post("/v1/chat/completions")
-    def create() -> flask.Response:
-        request: ChatRequest = load_body(schema, read_json())
-        flask.g.access.note(model=request.turn.model, stream=request.stream)
-        identity = ChatIdentity(f"chatcmpl-{secrets.token_hex(12)}", int(time.time()), request.turn.model)
-        batches = run(request)
-        response = answer(request, identity, batches, settings)
-        if request.ignored:
-            response.headers["x-proxy-ignored-params"] = ", ".join(request.ignored)
-        return response
 
-    return blueprint
+def read_mode(header: str | None) -> OutputMode | None:
+    mode = parse_mode(header) if header else None
+    if header and mode is None:
+        raise InvalidRequest(f"{MODE_HEADER}: must be one of {', '.join(OutputMode)}.", param=MODE_HEADER)
+    return mode
+
+
+def describe(request: ChatRequest, mode: OutputMode) -> None:
+    """Say in the log and in the reply, whatever becomes of it, how the request was understood."""
+    access: Access = flask.g.access
+    access.note(model=request.turn.model, stream=request.stream, output_mode=mode.value)
+    access.headers[MODE_HEADER] = mode.value
+    if request.ignored:
+        access.headers["x-proxy-ignored-params"] = ", ".join(request.ignored)
 
 
 def answer(
-    request: ChatRequest, identity: ChatIdentity, batches: Iterator[list[TurnEvent]], settings: Settings
+    request: ChatRequest, style: ChatStyle, batches: Iterator[list[TurnEvent]], settings: Settings
 ) -> flask.Response:
+    identity = ChatIdentity(f"chatcmpl-{secrets.token_hex(12)}", int(time.time()), request.turn.model)
     choices = request.turn.choices
     if request.stream:
-        return stream_response(batches, ChatStream(identity, choices, request.include_usage), settings)
-    return json_response(build_completion(identity, collect(batches, choices)))
+        stream = ChatStream(identity, choices, request.include_usage, style)
+        return stream_response(batches, stream, settings)
+    return json_response(build_completion(identity, collect(batches, choices), style))

@@ -11,10 +11,13 @@ from typing import Any
 
 from app.lib import sentinel, use_tool
 from app.lib.schema_check.effort import Clock
-from app.lib.sentinel import ToolCallProblem, judge_block
+from app.lib.sentinel import ProblemKind, ToolCallProblem, judge_block, judge_call
 from app.lib.tool_calls import ParsedTextBlock, TextCall
-from app.lib.tool_registry import ToolRegistry
+from app.lib.tool_registry import NO_TOOLS, ToolRegistry
 
+#: The row of the gateway's own manifest.
+TOOL_CALL = "tool_call"
+UNKNOWN = "A `<use_tool>` block names a tool that is not to be called."
 XML_SPACE = " \t\r\n"
 # What may end a block whose pattern does not say: brackets, and the line.
 ANY_CLOSER = (")", "]", "}", ">", "\n")
@@ -85,12 +88,29 @@ def build_inner_pattern(row: BlockRow) -> str:
     return f"(?P<closer>{closers})|(?P<opener>{build_opener_pattern(row)})"
 
 
-def build_use_tool_row(names: Collection[str] | None = None) -> BlockRow:
-    """`<use_tool>` blocks; with `names`, only those that call one of them."""
+def build_use_tool_row(
+    names: Collection[str] | None = None,
+    registry: ToolRegistry = NO_TOOLS,
+    clock: Clock = lambda: 0.0,
+) -> BlockRow:
+    """`<use_tool>` blocks; with `names`, only those that call one of them.
+
+    A call of a tool in the registry that is strict has to hold.
+    """
 
     def read(block: str) -> Outcome:
         call = use_tool.parse_use_tool(block)
-        return Reading(0, len(block), call) if call and (names is None or call.name in names) else None
+        if call is None:
+            return None
+        if names is not None and call.name not in names:
+            return ToolCallProblem(ProblemKind.UNKNOWN_TOOL, UNKNOWN, None, fatal=False)
+        return find_strict_problem(call) or Reading(0, len(block), call)
+
+    def find_strict_problem(call: TextCall) -> ToolCallProblem | None:
+        spec = registry.get(call.name)
+        if spec is None or not spec.strict:
+            return None
+        return judge_call(call.name, call.arguments, registry, clock).problem
 
     return BlockRow("use_tool", use_tool.OPENER, (use_tool.CLOSER,), read, follow=f"{XML_SPACE}>")
 
@@ -104,7 +124,7 @@ def build_tool_call_row(registry: ToolRegistry, clock: Clock) -> BlockRow:
             return verdict.problem
         return Reading(0, len(block), verdict.call, verdict.problem, verdict.repaired)
 
-    return BlockRow("tool_call", sentinel.OPENER, (sentinel.CLOSER,), read)
+    return BlockRow(TOOL_CALL, sentinel.OPENER, (sentinel.CLOSER,), read)
 
 
 #: A block, or the contract's keys for one: indexStart, indexEnd, name, argsText.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from app.lib.errors import ProxyError
 from app.lib.tool_calls import ToolCallDelta
@@ -79,8 +80,23 @@ class ReasoningDone:
 
 
 @dataclass(frozen=True, slots=True)
-class UsageReported:
-    """Tokens of one model response; a turn may hold several."""
+class ToolSignal:
+    """Something about tool calls, in any accepted shape; `tool_call_shapes` reads it."""
+
+    choice: int
+    payload: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CallRejected:
+    """A call that codex itself tells the model to correct: no such tool, or unreadable arguments."""
+
+    choice: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseDone:
+    """A model response is complete, its calls too; a turn may hold several."""
 
     choice: int
     usage: Usage
@@ -123,11 +139,41 @@ ChoiceEvent = (
     | MessageDone
     | ReasoningDelta
     | ReasoningDone
-    | UsageReported
+    | ToolSignal
+    | CallRejected
+    | ResponseDone
     | Retrying
     | TurnEnded
 )
 BackendEvent = ChoiceEvent | TurnFailed | Queued | Tick
+
+
+@dataclass(frozen=True, slots=True)
+class RefuseCall:
+    """Have the model correct a call: it is told what is wrong, and its turn goes on."""
+
+    choice: int
+    call_id: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskAgain:
+    """Have the model answer once more, behind an answer that will not do."""
+
+    choice: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopChoice:
+    """Nothing more of this choice is wanted, though others go on."""
+
+    choice: int
+
+
+#: What the core wants of the backend.
+Order = RefuseCall | AskAgain | StopChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +226,8 @@ class NoteKind(StrEnum):
     BUFFER_ABORTED = "tool_buffer_aborted"
     ARGUMENTS_REPAIRED = "tool_arguments_repaired"
     CALL_FAULTY = "tool_call_faulty"
+    CALLS_SENT_BACK = "tool_calls_sent_back"
+    FAILED_AFTER_CALLS = "failed_after_calls"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +236,7 @@ class Note:
 
     choice: int
     kind: NoteKind
-    #: The spelling it is about: `use_tool`, `tool_call`, or a registered pattern's name.
+    #: The spelling it is about: `use_tool`, `tool_call`, a registered pattern's name, or `function` for none.
     row: str
     reason: str = ""
 

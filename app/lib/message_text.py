@@ -31,3 +31,11 @@ def read_content(message: Payload) -> str:
     if isinstance(content, str):
         return content
     return "".join(read_text(part, "text") or "" for part in only_mappings(content))
+
+
+def read_chat_text(payload: Payload) -> tuple[str, bool]:
+    """The words in a chat delta or message of one choice, and whether they are all of them."""
+    [(bare, scope)] = open_payload([payload], False)
+    is_words = isinstance(bare.get("content"), str | list) and not isinstance(bare.get("type"), str)
+    spoken = find_messages(bare) if is_words else ()
+    return "".join(read_content(message) for message in spoken), scope.whole

@@ -2,51 +2,143 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, assert_never
 
-from app.lib.request import ImagePart, Message, Part, Role, TextPart, TurnRequest
+from app.lib.forced_call import build_forced
+from app.lib.history import flatten_history, join_text, lift_leading_assistant, settle_history
+from app.lib.json_text import dump_json
+from app.lib.request import (
+    HistoryItem,
+    ImagePart,
+    JsonFormat,
+    Message,
+    Part,
+    PastCall,
+    PastOutput,
+    Role,
+    TextPart,
+    ToolTransport,
+    TurnRequest,
+)
+from app.lib.strict_schema import to_strict
+from app.lib.tool_manifest import build_manifest
+from app.lib.tool_registry import ToolSpec
+
+Item = dict[str, Any]
+
+JSON_RULE = "All text you show the user must be {} and nothing else: no words around it, no Markdown fence."
+OBJECT_RULE = JSON_RULE.format("one JSON object")
+SCHEMA_RULE = JSON_RULE.format("one JSON value that conforms to the JSON schema below")
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    model: str
+    #: What this was made from, also for model, effort and choices.
+    request: TurnRequest
     #: Responses-API items, rebuilt key by key: codex injects whatever it is handed.
-    items: tuple[dict[str, Any], ...]
-    effort: str | None = None
-    choices: int = 1
+    items: tuple[Item, ...]
+    #: The tools that the model is offered as functions of its own.
+    tools: tuple[ToolSpec, ...] = ()
+    #: What the answer must conform to.
+    output_schema: dict[str, Any] | None = None
 
 
-def build_prompt(request: TurnRequest) -> Prompt:
-    # An assistant message may have said nothing; codex would be given an item without content.
-    said = [message for message in lift_leading_assistant(request.messages) if message.parts]
-    items = tuple(build_item(message) for message in said)
-    return Prompt(request.model, items, request.effort, request.choices)
+class JsonMeans(Enum):
+    """What is done about a `JsonFormat`."""
+
+    #: The answer is held to its schema.
+    ENFORCED = "enforced"
+    #: The model is told.
+    INSTRUCTED = "instructed"
+    #: Nothing: the answer has to be a call.
+    NEEDLESS = "needless"
+
+
+def build_prompt(request: TurnRequest, transport: ToolTransport = ToolTransport.NATIVE) -> Prompt:
+    items = build_history(request, transport)
+    forced = build_forced(request.tools, request.parallel)
+    if forced is not None:
+        return Prompt(request, (*items, build_instruction(forced.instruction)), (), forced.output_schema)
+    rules, schema = apply_format(request, transport)
+    if transport is ToolTransport.NATIVE:
+        return Prompt(request, (*items, *rules), request.tools.callable, schema)
+    manifest = build_manifest(request.tools, request.parallel)
+    told = [build_instruction(manifest)] if manifest else []
+    return Prompt(request, (*told, *items, *rules), (), schema)
 
 
 def mentions(prompt: Prompt, needles: Collection[str]) -> bool:
-    """Whether the instructions speak of any of these."""
-    instructions = [item for item in prompt.items if item["role"] == Role.DEVELOPER]
-    texts = [part["text"] for item in instructions for part in item["content"]]
-    return any(needle in text for text in texts for needle in needles)
+    """Whether the client's instructions speak of any of these; what we tell the model does not count."""
+    return any(needle in text for text in find_instructions(prompt.request) for needle in needles)
 
 
-def lift_leading_assistant(messages: tuple[Message, ...]) -> Iterator[Message]:
-    """Read an assistant message before any user message as instructions.
-
-    Obsidian Copilot 3.1.x sends its system prompt that way.
-    """
-    user_seen = False
-    for message in messages:
-        user_seen = user_seen or message.role is Role.USER
-        if message.role is Role.ASSISTANT and not user_seen:
-            yield Message(Role.DEVELOPER, message.parts)
-        else:
-            yield message
+def find_instructions(request: TurnRequest) -> Iterator[str]:
+    for item in lift_leading_assistant(request.history):
+        if isinstance(item, Message) and item.role is Role.DEVELOPER:
+            yield from (part.text for part in item.parts if isinstance(part, TextPart))
 
 
-def build_item(message: Message) -> dict[str, Any]:
+def choose_means(request: TurnRequest, transport: ToolTransport) -> JsonMeans | None:
+    """How the answer is to become JSON; `None` where it need not be."""
+    wanted = request.json_format
+    if wanted is None:
+        return None
+    if build_forced(request.tools, request.parallel) is not None:
+        return JsonMeans.NEEDLESS
+    # A model held to a schema could not write the block that calls a tool.
+    writes_calls = transport is ToolTransport.SENTINEL and bool(request.tools.callable)
+    return JsonMeans.ENFORCED if not writes_calls and is_enforceable(wanted) else JsonMeans.INSTRUCTED
+
+
+def is_enforceable(wanted: JsonFormat) -> bool:
+    """Whether an answer can be held to it as it stands: codex declares every schema strict."""
+    if wanted.schema is None:
+        return False
+    return wanted.strict or to_strict(wanted.schema) == wanted.schema
+
+
+def apply_format(
+    request: TurnRequest, transport: ToolTransport
+) -> tuple[tuple[Item, ...], dict[str, Any] | None]:
+    """What to tell the model of the form of its answer, and the schema to hold it to."""
+    wanted = request.json_format
+    if wanted is None:
+        return (), None
+    if choose_means(request, transport) is JsonMeans.ENFORCED:
+        return (), wanted.schema
+    return (build_instruction(build_json_rule(wanted)),), None
+
+
+def build_json_rule(wanted: JsonFormat) -> str:
+    written = None if wanted.schema is None else dump_json(wanted.schema)
+    return OBJECT_RULE if written is None else f"{SCHEMA_RULE}\n\n{written}"
+
+
+def build_history(request: TurnRequest, transport: ToolTransport) -> tuple[Item, ...]:
+    lifted = lift_leading_assistant(request.history)
+    settled: Iterable[HistoryItem] = (
+        settle_history(lifted) if transport is ToolTransport.NATIVE else flatten_history(lifted)
+    )
+    # A message may have said nothing; codex would be given an item without content.
+    return tuple(build_item(item) for item in settled if not isinstance(item, Message) or item.parts)
+
+
+def build_item(item: HistoryItem) -> Item:
+    match item:
+        case Message():
+            return build_message(item)
+        case PastCall(call_id, name, arguments):
+            return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
+        case PastOutput(call_id, parts):
+            return {"type": "function_call_output", "call_id": call_id, "output": build_output(parts)}
+        case _:
+            assert_never(item)
+
+
+def build_message(message: Message) -> Item:
     return {
         "type": "message",
         "role": message.role.value,
@@ -54,7 +146,17 @@ def build_item(message: Message) -> dict[str, Any]:
     }
 
 
-def build_part(part: Part, role: Role) -> dict[str, Any]:
+def build_instruction(text: str) -> Item:
+    return build_message(Message(Role.DEVELOPER, (TextPart(text),)))
+
+
+def build_output(parts: tuple[Part, ...]) -> str | list[Item]:
+    if all(isinstance(part, TextPart) for part in parts):
+        return join_text(parts)
+    return [build_part(part, Role.USER) for part in parts]
+
+
+def build_part(part: Part, role: Role) -> Item:
     match part:
         case TextPart(text):
             return {"type": "output_text" if role is Role.ASSISTANT else "input_text", "text": text}

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
+
+from app.lib.tool_registry import NO_TOOLS, ToolRegistry
 
 
 class Role(StrEnum):
     DEVELOPER = "developer"
     USER = "user"
     ASSISTANT = "assistant"
+
+
+class ToolTransport(StrEnum):
+    """How the model learns of the client's tools and calls them."""
+
+    #: As functions of its own.
+    NATIVE = "native"
+    #: As text: a manifest among the instructions, calls as `<tool_call>` blocks.
+    SENTINEL = "sentinel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +45,48 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
+class PastCall:
+    """A call the assistant made, as the client tells it."""
+
+    call_id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class PastOutput:
+    """What a call came to."""
+
+    call_id: str
+    parts: tuple[Part, ...]
+
+
+HistoryItem = Message | PastCall | PastOutput
+
+
+@dataclass(frozen=True, slots=True)
+class JsonFormat:
+    """An answer that has to be JSON."""
+
+    #: What it has to conform to; `None`: any object.
+    schema: dict[str, Any] | None = None
+    #: Whether the client promised that the schema keeps to the strict subset.
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class TurnRequest:
     model: str
-    messages: tuple[Message, ...]
+    history: tuple[HistoryItem, ...]
     effort: str | None = None
     choices: int = 1
+    #: How reasoning is summarised.
+    summary: str = "auto"
+    tools: ToolRegistry = NO_TOOLS
+    #: Whether one answer may hold several calls.
+    parallel: bool = True
+    json_format: JsonFormat | None = None
+    #: Texts that end an answer where the first of them begins.
+    stop: tuple[str, ...] = ()
+    #: The most visible text, by an estimate.
+    max_tokens: int | None = None

@@ -14,7 +14,7 @@ from app.lib.tool_validation import Mismatch, MismatchKind, clip, find_mismatch
 
 OPENER = "<tool_call>"
 CLOSER = "</tool_call>"
-MAX_NAME_CHARS = 128  # as long as a declared one can be
+MAX_NAME_CHARS = 256  # as long as a declared one can be
 
 
 class ProblemKind(Enum):

@@ -42,6 +42,10 @@ class StopPolicy:
         """The same for an answer that may just be about a tag: it is not cut, and its text not dropped."""
         return replace(self, stop=False, suppress_tail=False)
 
+    def stop_at_one(self) -> StopPolicy:
+        """The same for a client that wants one call at most."""
+        return replace(self, mode=StopMode.FIRST, max_blocks=1)
+
 
 class Fate(Enum):
     """What becomes of a block."""
@@ -66,13 +70,17 @@ class ToolTail:
         self._waiting_since_s: float | None = None
         self.is_cut = False
 
-    def decide(self, text: str) -> Fate:
-        """What becomes of the next block."""
+    @property
+    def has_blocks(self) -> bool:
+        return self._blocks > 0
+
+    def decide(self, text: str, is_of_batch: bool = False) -> Fate:
+        """What becomes of the next block; in a batch the first does not end what mode `first` shows."""
         if self.is_cut or (self._policy.dedup and text in self._seen):
             return Fate.DROPPED
         if self._policy.max_blocks and self._blocks >= self._policy.max_blocks:
             return Fate.TEXT if self.admits(text) else Fate.DROPPED
-        self._note_block(text)
+        self._note_block(text, is_of_batch)
         return Fate.RECORDED if self._blocks > 1 and self._is_one_enough() else Fate.SHOWN
 
     def admits(self, text: str) -> bool:
@@ -96,10 +104,11 @@ class ToolTail:
         """Whether only the first block is shown: in mode `first`, unless everything flows on."""
         return self._policy.mode is StopMode.FIRST and (self._policy.stop or self._policy.suppress_tail)
 
-    def _note_block(self, text: str) -> None:
+    def _note_block(self, text: str, is_of_batch: bool) -> None:
         self._blocks += 1
         self._waiting_since_s = None
         if self._policy.dedup:
             self._seen.add(text)
-        is_last = self._policy.mode is StopMode.FIRST or self._blocks == self._policy.max_blocks
+        is_one = self._policy.mode is StopMode.FIRST and not is_of_batch
+        is_last = is_one or self._blocks == self._policy.max_blocks
         self.is_cut = self._policy.stop and is_last

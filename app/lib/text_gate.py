@@ -9,7 +9,7 @@ from typing import assert_never
 
 from app.lib.block_rows import BlockRow, Outcome, Reading, RowSet
 from app.lib.events import NoteKind
-from app.lib.sentinel import ToolCallProblem
+from app.lib.sentinel import ProblemKind, ToolCallProblem
 from app.lib.text_buffer import TextBuffer
 from app.lib.tool_calls import TextCall
 
@@ -25,6 +25,8 @@ class Reason(StrEnum):
 
     COMPLETE = "complete"
     MALFORMED = "malformed"
+    #: A block like any other, but of a tool that is not to be called.
+    NO_CALL = "no_call"
     NESTED = "nested"
     TOO_LARGE = "too_large"
     REFUSED = "refused"
@@ -32,6 +34,9 @@ class Reason(StrEnum):
     STREAM_ENDED = "stream_ended"
     STREAM_FAILED = "stream_failed"
     CLIENT_LEFT = "client_left"
+
+
+NOT_CALLED = (ProblemKind.UNKNOWN_TOOL, ProblemKind.NOT_ALLOWED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +151,15 @@ class TextGate:
     def is_in_block(self) -> bool:
         return self._hold is not None
 
+    def lets_through(self, text: str) -> bool:
+        """Whether a text may go on as it is, whole and at once; it counts as fed then."""
+        if self._hold is not None or self._beginning or self._rows.opener.search(text):
+            return False
+        self._through += len(text)
+        return True
+
     def feed(self, text: str) -> list[GateEvent]:
-        if self._hold is None and not self._beginning and not self._rows.opener.search(text):
-            self._through += len(text)
+        if self.lets_through(text):
             return [Passed(text)] if text else []
         out: list[GateEvent] = []
         pending = collections.deque(cut_slices(text))
@@ -244,6 +255,8 @@ class TextGate:
                 out += [Buffered(row, NoteKind.BUFFER_ABORTED, Reason.REFUSED), Refused(row, outcome)]
                 return ""
             case None | ToolCallProblem():
+                if outcome and outcome.kind in NOT_CALLED:
+                    reason = Reason.NO_CALL
                 out.append(Buffered(row, NoteKind.BUFFER_ABORTED, reason, outcome))
                 # Only its opener is settled: behind that may stand a block of another spelling.
                 self._pass(hold.opener, out)

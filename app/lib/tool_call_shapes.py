@@ -72,6 +72,14 @@ def open_payload(payload: object, whole: bool) -> list[tuple[Payload, Scope]]:
     return [unwrap(each, Scope(whole, read_index(each, "index"))) for each in only_mappings(choices)]
 
 
+def split_choices(payload: Payload) -> list[tuple[int | None, Payload]]:
+    """A payload for each choice of a chat chunk or completion, with that choice as far as it is named."""
+    choices = payload.get("choices")
+    if not isinstance(choices, list):
+        return [(unwrap(payload, Scope(whole=False))[1].choice, payload)]
+    return [(read_index(each, "index"), each) for each in only_mappings(choices)]
+
+
 def unwrap(payload: Payload, scope: Scope) -> tuple[Payload, Scope]:
     for _ in range(DEEPEST_WRAP):
         if is_echo(payload):

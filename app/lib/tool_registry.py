@@ -66,6 +66,14 @@ class ToolRegistry:
     def __bool__(self) -> bool:
         return bool(self._by_name)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ToolRegistry):
+            return NotImplemented
+        return tuple(self) == tuple(other) and self.choice == other.choice
+
+    def __hash__(self) -> int:
+        return hash(self.names)  # schemas have none
+
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._by_name)
@@ -75,8 +83,17 @@ class ToolRegistry:
         """The tools the model may call now."""
         return self._callable
 
+    @property
+    def demands_call(self) -> bool:
+        """Whether the answer has to be a call, and nothing else."""
+        return self.choice.mode in (ChoiceMode.NAMED, ChoiceMode.REQUIRED) and bool(self._callable)
+
     def get(self, name: str) -> ToolSpec | None:
         return self._by_name.get(name)
 
     def allows(self, name: str) -> bool:
         return name in self._by_name and self.choice.allows(name)
+
+
+#: What a request declares that declares nothing.
+NO_TOOLS = ToolRegistry()

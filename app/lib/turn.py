@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import assert_never
 
+from app.lib.answer_rules import PLAIN, AnswerRules
+from app.lib.choice import Choice
 from app.lib.deadlines import Deadlines, DeadlineWatch
 from app.lib.errors import AnswerInterrupted, BackendTimeout, BackendUnavailable, ClientGone, ProxyError
 from app.lib.events import (
     BackendEvent,
-    Began,
+    CallRejected,
     ChoiceEvent,
     Completed,
     Failed,
@@ -18,51 +19,33 @@ from app.lib.events import (
     FinishReason,
     MessageDone,
     ModelActive,
+    Note,
+    NoteKind,
+    Order,
     Queued,
-    Reasoning,
     ReasoningDelta,
     ReasoningDone,
+    ResponseDone,
     Retrying,
+    StopChoice,
     TextDelta,
     Tick,
+    ToolSignal,
     TurnEnded,
     TurnEvent,
     TurnFailed,
     Usage,
-    UsageReported,
     Waiting,
 )
 from app.lib.stop_policy import choose_finish
 from app.lib.text_gate import Reason
-from app.lib.tool_text import NO_TOOLS, TextTools, ToolText
+from app.lib.tool_call_shapes import split_choices
 
 #: Why held text is let go, where the error tells.
 REASONS: dict[type[ProxyError], Reason] = {
     BackendTimeout: Reason.DEADLINE,
     ClientGone: Reason.CLIENT_LEFT,
 }
-
-
-@dataclass(slots=True)
-class _Choice:
-    """What one choice has shown so far."""
-
-    #: Where its text goes through.
-    text: ToolText
-    began: bool = False
-    finish: FinishReason | None = None
-    #: Items already shown, so that their whole form, which follows, repeats nothing.
-    shown: set[str] = field(default_factory=set)
-
-    def begin(self, index: int) -> list[TurnEvent]:
-        self.began = True
-        return [Began(index)]
-
-    def claim(self, item_id: str) -> bool:
-        """Mark an item as shown; false if it was."""
-        before = len(self.shown)
-        self.shown.add(item_id)
-        return len(self.shown) > before
 
 
 class TurnCore:
@@ -72,12 +55,13 @@ class TurnCore:
         self,
         choices: int = 1,
         deadlines: Deadlines | None = None,
-        tools: TextTools = NO_TOOLS,
+        rules: AnswerRules = PLAIN,
         id_suffix: str = "",
     ) -> None:
         """`id_suffix`, a random one, makes the ids of calls unique beyond this turn."""
-        self._aggregator = tools.build_aggregator(id_suffix)
-        self._choices = [_Choice(ToolText(index, tools, self._aggregator)) for index in range(choices)]
+        self._aggregator = rules.build_aggregator(id_suffix)
+        self._orders: list[Order] = []
+        self._choices = [Choice(index, rules, self._aggregator, self._orders) for index in range(choices)]
         self._watch = DeadlineWatch(deadlines or Deadlines())
         self._usage = Usage()
         self.ended = False
@@ -98,20 +82,37 @@ class TurnCore:
                 return self.fail(error)
             case Queued():
                 return [Waiting()]
+            case ToolSignal():
+                return self._feed_signal(event)
             case _:
                 return self._feed_choice(event, self._choices[event.choice])
 
     def finish(self) -> list[TurnEvent]:
         return self.fail(BackendUnavailable("Codex ended the turn without an answer."))
 
+    def take_orders(self) -> list[Order]:
+        """What the backend is to do now."""
+        orders = list(self._orders)
+        self._orders.clear()
+        return orders
+
     def fail(self, error: ProxyError) -> list[TurnEvent]:
         """End the turn with an error, behind whatever was held back until now."""
         if self.ended:
             return []
-        self.ended = True
         reason = REASONS.get(type(error), Reason.STREAM_FAILED)
-        running = [choice.text for choice in self._choices if not choice.finish]
-        return [*(event for text in running for event in text.end_item(reason)), Failed(error)]
+        out: list[TurnEvent] = []
+        for index, choice in enumerate(self._choices):
+            if not choice.finish:
+                out += choice.text.end_item(reason)
+                # Story 2.9 AC 14: a client that has its call needs no error.
+                if choice.text.has_blocks and not isinstance(error, ClientGone):
+                    out.append(Note(index, NoteKind.FAILED_AFTER_CALLS, error.code or ""))
+                    out += self._finish_choice(index, FinishReason.TOOL_CALLS)
+        if all(choice.finish for choice in self._choices):
+            return out
+        self.ended = True
+        return [*out, Failed(error)]
 
     def _see(self, now_s: float) -> list[TurnEvent]:
         overdue = self._watch.see(now_s)
@@ -124,71 +125,101 @@ class TurnCore:
                 out += self._heed(index)
         return out
 
-    def _feed_choice(self, event: ChoiceEvent, choice: _Choice) -> list[TurnEvent]:
+    def _feed_signal(self, signal: ToolSignal) -> list[TurnEvent]:
+        """A payload may tell of several choices, and hold words beside calls."""
+        out: list[TurnEvent] = []
+        for named, payload in split_choices(signal.payload):
+            index = signal.choice or named or 0
+            if index < len(self._choices):
+                choice = self._choices[index]
+                for event in [*choice.find_words(payload), ToolSignal(index, payload)]:
+                    out += self._feed_choice(event, choice)
+        return out
+
+    def _feed_choice(self, event: ChoiceEvent, choice: Choice) -> list[TurnEvent]:
         match event:
-            case _ if choice.finish:
+            case _ if choice.finish or self.ended:
                 return []
             case Retrying():
                 return self._retry(choice)
-            case UsageReported(_, usage):
+            case ResponseDone(index, usage):
                 self._usage += usage
-                return []
+                return self._complete(index)
             case _:
                 self._watch.note_event()
                 shown = self._show(event, choice)
-                return shown if choice.began else [*choice.begin(event.choice), *shown]
+                return shown if choice.began else [*choice.begin(), *shown]
 
     def _show(
         self,
-        event: ModelActive | TextDelta | MessageDone | ReasoningDelta | ReasoningDone | TurnEnded,
-        choice: _Choice,
+        event: ModelActive
+        | TextDelta
+        | MessageDone
+        | ReasoningDelta
+        | ReasoningDone
+        | ToolSignal
+        | CallRejected
+        | TurnEnded,
+        choice: Choice,
     ) -> list[TurnEvent]:
         match event:
             case TextDelta(index, item_id, text) if text:
                 choice.shown.add(item_id)
                 return [*choice.text.feed(item_id, text), *self._heed(index)]
-            case ReasoningDelta(index, item_id, part, text) if text:
-                choice.shown.add(item_id)
-                return [Reasoning(index, item_id, part, text)]
-            case MessageDone(index, item_id, text):
-                return [*self._show_message(event, choice), *self._heed(index)]
-            case ReasoningDone(index, item_id, parts) if any(parts) and choice.claim(item_id):
-                return [Reasoning(index, item_id, part, text) for part, text in enumerate(parts) if text]
+            case MessageDone(index):
+                return [*choice.show_message(event), *self._heed(index)]
+            case ReasoningDelta() | ReasoningDone():
+                return choice.show_reasoning(event)
+            case ToolSignal(_, payload):
+                return choice.calls.take(payload)
+            case CallRejected():
+                return choice.calls.reject()
             case TurnEnded(index, reason):
                 return self._end(index, reason)
-            case ModelActive() | TextDelta() | ReasoningDelta() | ReasoningDone():
+            case ModelActive() | TextDelta():
                 return []
             case _:
                 assert_never(event)
-
-    def _show_message(self, message: MessageDone, choice: _Choice) -> list[TurnEvent]:
-        """What a message's whole form adds: its text if none came before, and that nothing more will."""
-        is_new = bool(message.text) and choice.claim(message.item_id)
-        fed = choice.text.feed(message.item_id, message.text) if is_new else []
-        return [*fed, *(choice.text.end_item() if choice.text.item_id == message.item_id else [])]
 
     def _heed(self, index: int) -> list[TurnEvent]:
         """Act on what a choice's text has come to: a call that must not go out, or a cut."""
         text = self._choices[index].text
         if text.refusal:
             return self.fail(text.refusal)
-        return self._end(index, FinishReason.STOP) if text.is_cut else []
+        return self._cut(index, text.cut) if text.cut else []
 
-    def _retry(self, choice: _Choice) -> list[TurnEvent]:
+    def _complete(self, index: int) -> list[TurnEvent]:
+        """A response is over: calls that came as such end the choice, for the client is to run them."""
+        choice = self._choices[index]
+        out = choice.calls.complete()
+        if choice.refusal:
+            return [*out, *self.fail(choice.refusal)]
+        return [*out, *(self._cut(index, FinishReason.STOP) if choice.calls.shown else [])]
+
+    def _retry(self, choice: Choice) -> list[TurnEvent]:
         """Let codex start over unseen, but never show an answer's beginning twice."""
-        if not choice.shown:
+        if choice.start_over():
             return []
         return self.fail(AnswerInterrupted("The connection to the model broke in the middle of the answer."))
 
+    def _cut(self, index: int, reason: FinishReason) -> list[TurnEvent]:
+        """End a choice whose turn still runs."""
+        self._orders.append(StopChoice(index))
+        return self._end(index, reason)
+
     def _end(self, index: int, reason: FinishReason) -> list[TurnEvent]:
         choice = self._choices[index]
-        left = choice.text.end_item()
-        if choice.text.refusal:
-            return [*left, *self.fail(choice.text.refusal)]
+        left = choice.conclude(reason)
+        if choice.refusal:
+            return [*left, *self.fail(choice.refusal)]
+        if choice.calls.is_asking:
+            return left
+        blocks = choice.calls.write_blocks(choice.text.item_id, choice.text.has_blocks)
+        return [*left, *blocks, *self._finish_choice(index, reason)]
+
+    def _finish_choice(self, index: int, reason: FinishReason) -> list[TurnEvent]:
         has_calls = self._aggregator.has_calls(index)
-        choice.finish = choose_finish([reason, *([FinishReason.TOOL_CALLS] if has_calls else [])])
-        finished = [*left, Finished(index, choice.finish)]
-        if not all(choice.finish for choice in self._choices):
-            return finished
-        self.ended = True
-        return [*finished, Completed(self._usage)]
+        finish = choose_finish([reason, *([FinishReason.TOOL_CALLS] if has_calls else [])])
+        self._choices[index].finish = finish
+        self.ended = all(choice.finish for choice in self._choices)
+        return [Finished(index, finish), *([Completed(self._usage)] if self.ended else [])]

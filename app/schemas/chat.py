@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,45 +10,66 @@ import marshmallow as ma
 from marshmallow import fields, validate
 
 from app.lib.models import EFFORTS
-from app.lib.request import ImagePart, Message, Part, Role, TextPart, TurnRequest
+from app.lib.prompt import JsonMeans, choose_means
+from app.lib.request import ToolTransport, TurnRequest
+from app.lib.tool_registry import ToolRegistry
+from app.schemas.chat_messages import read_messages
+from app.schemas.output_format import read_response_format
+from app.schemas.tools import (
+    ReadBy,
+    complain,
+    read_function_call,
+    read_functions,
+    read_tool_choice,
+    read_tools,
+    validate_choice,
+)
+
+Data = dict[str, Any]
 
 # Accepted, since clients send them unasked, and named in `x-proxy-ignored-params`.
 IGNORED = (
-    "audio",
     "frequency_penalty",
-    "function_call",
-    "functions",
     "logit_bias",
-    "max_completion_tokens",
-    "max_tokens",
     "metadata",
-    "modalities",
-    "parallel_tool_calls",
     "prediction",
     "presence_penalty",
     "prompt_cache_key",
-    "response_format",
     "safety_identifier",
     "seed",
     "service_tier",
-    "stop",
     "store",
     "temperature",
-    "tool_choice",
-    "tools",
     "top_logprobs",
     "top_p",
     "user",
     "verbosity",
     "web_search_options",
 )
-IMAGE_TYPES = ("data:image/png", "data:image/jpeg", "data:image/gif", "data:image/webp")
-ROLES = {
-    "system": Role.DEVELOPER,
-    "developer": Role.DEVELOPER,
-    "user": Role.USER,
-    "assistant": Role.ASSISTANT,
+#: The names of one limit; the first that is given counts.
+LIMITS = ("max_completion_tokens", "max_tokens")
+#: What of a format is not as the client may expect.
+FORMAT_NOTES = {
+    JsonMeans.INSTRUCTED: ("response_format=instructed",),
+    JsonMeans.NEEDLESS: ("response_format",),
 }
+SUMMARIES = ("auto", "concise", "detailed", "none")
+NO_AUDIO = "Audio is not served here."
+MAX_STOPS = 4
+MAX_STOP_CHARS = 1000
+STOPS_RULE = f"Must be a string or a list of at most {MAX_STOPS}."
+STOP_RULE = f"Must be a string of 1 to {MAX_STOP_CHARS:,} characters."
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRules:
+    """What the operator leaves to a client."""
+
+    max_choices: int = 5
+    enforces_max_tokens: bool = True
+    #: Whether one answer may hold several calls; `None`: the request says.
+    parallel: bool | None = None
+    transport: ToolTransport = ToolTransport.NATIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,94 +77,11 @@ class ChatRequest:
     turn: TurnRequest
     stream: bool
     include_usage: bool
+    #: Whether the client expects calls of its own tools; what else looks like one is then text.
+    declares_tools: bool
+    #: Whether it knows just `functions`, from before there were `tools`.
+    legacy: bool
     ignored: tuple[str, ...]
-
-    @property
-    def declares_tools(self) -> bool:
-        """Whether the client expects calls of its own tools; what else looks like one is then text."""
-        return "tools" in self.ignored or "functions" in self.ignored
-
-
-class Messages(fields.Field[tuple[Message, ...]]):
-    """The conversation; walked by hand, since a nested schema per message costs ten times as much."""
-
-    def _deserialize(
-        self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **kwargs: Any
-    ) -> tuple[Message, ...]:
-        if not isinstance(value, list) or not value:
-            raise ma.ValidationError("Must be a non-empty list of messages.")
-        messages = tuple(read_message(raw, index) for index, raw in enumerate(value))
-        if not any(message.parts for message in messages):
-            raise ma.ValidationError("Must say something.")
-        return messages
-
-
-def read_message(raw: Any, index: int) -> Message:
-    if not isinstance(raw, dict):
-        raise ma.ValidationError({index: ["Must be an object."]})
-    role = ROLES.get(raw["role"]) if isinstance(raw.get("role"), str) else None
-    if role is None:
-        raise ma.ValidationError({index: {"role": [f"Must be one of: {', '.join(ROLES)}."]}})
-    try:
-        return Message(role, read_content(raw.get("content"), role))
-    except ma.ValidationError as error:
-        raise ma.ValidationError({index: {"content": error.messages}}) from error
-
-
-def read_content(content: Any, role: Role) -> tuple[Part, ...]:
-    match content:
-        case str():
-            return (TextPart(content),)
-        case None if role is Role.ASSISTANT:
-            return ()
-        case list() if content:
-            return tuple(read_part(part, index, role) for index, part in enumerate(content))
-        case _:
-            raise ma.ValidationError("Must be a string or a non-empty list of parts.")
-
-
-def read_part(part: Any, index: int, role: Role) -> Part:
-    kind = part.get("type") if isinstance(part, dict) else None
-    allowed = PARTS[role]
-    if not isinstance(kind, str) or kind not in allowed:
-        raise ma.ValidationError({index: {"type": [f"Must be one of: {', '.join(allowed)}."]}})
-    return allowed[kind](part, index)
-
-
-def read_text_part(part: dict[str, Any], index: int) -> Part:
-    key = part["type"]  # both kinds keep their words under their own name
-    if not isinstance(part.get(key), str):
-        raise ma.ValidationError({index: {key: ["Must be a string."]}})
-    return TextPart(part[key])
-
-
-def read_image_part(part: dict[str, Any], index: int) -> Part:
-    match part.get("image_url"):
-        case {"url": str(url)} | str(url) if is_image(url):
-            return ImagePart(url)
-        case _:
-            message = "Must be a PNG, JPEG, GIF or WebP image as a base64 data URL; nothing is fetched."
-            raise ma.ValidationError({index: {"image_url": [message]}})
-
-
-def is_image(url: str) -> bool:
-    """Codex would put a remark of its own in the place of what it cannot decode."""
-    head, _, data = url.partition(";base64,")
-    if head not in IMAGE_TYPES or not data:
-        return False
-    try:
-        base64.b64decode(data, validate=True)
-    except ValueError:
-        return False
-    return True
-
-
-PartReader = Callable[[dict[str, Any], int], Part]
-PARTS: dict[Role, dict[str, PartReader]] = {
-    Role.DEVELOPER: {"text": read_text_part},
-    Role.USER: {"text": read_text_part, "image_url": read_image_part},
-    Role.ASSISTANT: {"text": read_text_part, "refusal": read_text_part},
-}
 
 
 class StrictBoolean(fields.Field[bool]):
@@ -158,11 +95,35 @@ class StrictBoolean(fields.Field[bool]):
         return value
 
 
+def read_stop(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (read_one_stop(value),)
+    if not isinstance(value, list) or len(value) > MAX_STOPS:
+        raise complain(STOPS_RULE)
+    return tuple(read_one_stop(text, index) for index, text in enumerate(value))
+
+
+def read_one_stop(text: Any, *path: int | str) -> str:
+    if not isinstance(text, str) or not 1 <= len(text) <= MAX_STOP_CHARS:
+        raise complain(STOP_RULE, *path)
+    return text
+
+
+def read_modalities(value: Any) -> bool:
+    """Whether something else than text is asked for, too."""
+    if not isinstance(value, list):
+        raise complain("Must be a list.")
+    if "audio" in value:
+        raise complain(NO_AUDIO)
+    return any(each != "text" for each in value)
+
+
 class ReasoningSchema(ma.Schema):
     class Meta:
         unknown = ma.EXCLUDE
 
     effort = fields.String(load_default=None, allow_none=True, validate=validate.OneOf(EFFORTS))
+    summary = fields.String(load_default=None, allow_none=True, validate=validate.OneOf(SUMMARIES))
 
 
 class StreamOptionsSchema(ma.Schema):
@@ -177,29 +138,96 @@ class ChatSchema(ma.Schema):
         unknown = ma.EXCLUDE
 
     model = fields.String(required=True, validate=validate.Length(1, 256))
-    messages = Messages(required=True)
+    messages = ReadBy(read_messages, required=True)
     stream = StrictBoolean(load_default=False, allow_none=True)
     stream_options = fields.Nested(StreamOptionsSchema, load_default=dict, allow_none=True)
     n = fields.Integer(load_default=1, allow_none=True, strict=True)
     reasoning = fields.Nested(ReasoningSchema, load_default=dict, allow_none=True)
     reasoning_effort = fields.String(load_default=None, allow_none=True, validate=validate.OneOf(EFFORTS))
+    tools = ReadBy(read_tools, load_default=None)
+    functions = ReadBy(read_functions, load_default=None)
+    tool_choice = ReadBy(read_tool_choice, load_default=None)
+    function_call = ReadBy(read_function_call, load_default=None)
+    parallel_tool_calls = StrictBoolean(load_default=None)
+    response_format = ReadBy(read_response_format, load_default=None)
+    stop = ReadBy(read_stop, load_default=None)
+    max_tokens = fields.Integer(load_default=None, strict=True, validate=validate.Range(1))
+    max_completion_tokens = fields.Integer(load_default=None, strict=True, validate=validate.Range(1))
+    modalities = ReadBy(read_modalities, load_default=None)
+    audio = fields.Raw(load_default=None, validate=validate.OneOf((), error=NO_AUDIO))
     logprobs = StrictBoolean(
         load_default=False,
         allow_none=True,
         validate=validate.NoneOf([True], error="Codex gives no log probabilities."),
     )
 
-    def __init__(self, max_choices: int) -> None:
+    def __init__(self, rules: ChatRules) -> None:
         super().__init__()
-        self.fields["n"].validators = [validate.Range(1, max_choices)]
+        self._rules = rules
+        self.fields["n"].validators = [validate.Range(1, rules.max_choices)]
 
     @ma.post_load(pass_original=True)
-    def build(self, data: dict[str, Any], original: dict[str, Any], **kwargs: Any) -> ChatRequest:
-        effort = data["reasoning_effort"] or (data["reasoning"] or {}).get("effort")
-        turn = TurnRequest(data["model"], data["messages"], effort, data["n"] or 1)
+    def build(self, data: Data, original: Data, **kwargs: Any) -> ChatRequest:
+        turn = build_turn(data, self._rules)
+        named = {name for name in IGNORED if original.get(name) is not None}
         return ChatRequest(
             turn=turn,
             stream=bool(data["stream"]),
             include_usage=bool((data["stream_options"] or {}).get("include_usage")),
-            ignored=tuple(name for name in IGNORED if original.get(name) is not None),
+            declares_tools=data["tools"] is not None or data["functions"] is not None,
+            legacy=is_legacy(data),
+            ignored=tuple(sorted(named.union(find_notes(data, turn, self._rules)))),
         )
+
+
+def build_turn(data: Data, rules: ChatRules) -> TurnRequest:
+    reasoning = data["reasoning"] or {}
+    return TurnRequest(
+        data["model"],
+        data["messages"],
+        effort=data["reasoning_effort"] or reasoning.get("effort"),
+        choices=data["n"] or 1,
+        summary=reasoning.get("summary") or "auto",
+        tools=build_registry(data),
+        parallel=is_parallel(data, rules),
+        json_format=data["response_format"],
+        stop=data["stop"] or (),
+        max_tokens=find_limit(data) if rules.enforces_max_tokens else None,
+    )
+
+
+def build_registry(data: Data) -> ToolRegistry:
+    """The tools and what may be called of them; `tools` and their choice count first."""
+    specs = (*(data["tools"] or ()), *(data["functions"] or ()))
+    param = "function_call" if data["tool_choice"] is None else "tool_choice"
+    choice = data[param]
+    if choice is not None:
+        validate_choice(choice, specs, param)
+    return ToolRegistry(specs, choice)
+
+
+def is_legacy(data: Data) -> bool:
+    return data["functions"] is not None and not data["tools"]
+
+
+def is_parallel(data: Data, rules: ChatRules) -> bool:
+    if is_legacy(data):
+        return False  # `function_call` has room for one
+    return data["parallel_tool_calls"] is not False if rules.parallel is None else rules.parallel
+
+
+def find_limit(data: Data) -> int | None:
+    return next((data[name] for name in LIMITS if data[name] is not None), None)
+
+
+def find_notes(data: Data, turn: TurnRequest, rules: ChatRules) -> Iterator[str]:
+    """What is given and has not quite, or not at all, the effect it has elsewhere."""
+    for place, name in enumerate(name for name in LIMITS if data[name] is not None):
+        yield f"{name}=estimated" if rules.enforces_max_tokens and place == 0 else name
+    means = choose_means(turn, rules.transport)
+    if means is not None:
+        yield from FORMAT_NOTES.get(means, ())
+    if data["modalities"]:
+        yield "modalities"
+    if data["parallel_tool_calls"] not in (None, turn.parallel):
+        yield "parallel_tool_calls"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import flask
 import httpx2
@@ -12,9 +12,27 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
+from tests.support.sse import DONE, read_frames
+
 BODY = {"model": "gpt-5.5", "messages": [{"role": "user", "content": "Hi"}]}
 
+OBSIDIAN = {"x-proxy-output-mode": "obsidian-xml"}
+OPENAI = {"x-proxy-output-mode": "openai-json"}
+
 Post = Callable[..., TestResponse]
+
+
+class Answer(NamedTuple):
+    """One choice as clients come to see it."""
+
+    #: `None` for none, in a stream as in a body.
+    content: str | None
+    finish: str | None
+    #: Names and arguments.
+    calls: tuple[tuple[str, str], ...] = ()
+
+
+Answers = Callable[..., list[Answer]]
 
 
 @pytest.fixture
@@ -37,3 +55,71 @@ def sdk(app: flask.Flask) -> Iterator[openai.OpenAI]:
         ) as client,
     ):
         yield client
+
+
+@pytest.fixture
+def answers(post: Post) -> Answers:
+    """Ask for a body and for a stream, which must say the same; its choices."""
+
+    def ask(**request: Any) -> list[Answer]:
+        told = read_body(post(**request))
+        assert read_stream(post(**request, stream=True)) == told
+        return told
+
+    return ask
+
+
+def read_body(response: TestResponse) -> list[Answer]:
+    assert response.status_code == 200, response.text
+    return [read_choice(choice) for choice in response.get_json()["choices"]]
+
+
+def read_choice(choice: dict[str, Any]) -> Answer:
+    message = choice["message"]
+    functions = [call["function"] for call in message.get("tool_calls", ())]
+    if "function_call" in message:
+        functions.append(message["function_call"])
+    calls = tuple((function["name"], function["arguments"]) for function in functions)
+    return Answer(message["content"] or None, choice["finish_reason"], calls)
+
+
+def read_stream(response: TestResponse) -> list[Answer]:
+    """Add up a stream as clients do, none of whose rules it may break."""
+    assert response.status_code == 200, response.text
+    *frames, done = read_frames(response.data)
+    assert done == DONE
+    chunks = [choice for frame in frames for choice in frame["choices"]]
+    return [
+        fold_chunks([chunk for chunk in chunks if chunk["index"] == index])
+        for index in sorted({chunk["index"] for chunk in chunks})
+    ]
+
+
+def fold_chunks(chunks: list[dict[str, Any]]) -> Answer:
+    """One choice's chunks: role first, content and calls apart, one finish, and that last (AC 7, 9, 12)."""
+    deltas = [chunk["delta"] for chunk in chunks]
+    assert [delta.get("role") for delta in deltas] == ["assistant", *[None] * (len(deltas) - 1)]
+    assert not [delta for delta in deltas if "content" in delta and "tool_calls" in delta]
+    assert [chunk["finish_reason"] is None for chunk in chunks] == [True] * (len(chunks) - 1) + [False]
+    assert deltas[-1] == {}
+    content = "".join(delta.get("content", "") for delta in deltas)
+    return Answer(content or None, chunks[-1]["finish_reason"], fold_calls(deltas))
+
+
+def fold_calls(deltas: list[dict[str, Any]]) -> tuple[tuple[str, str], ...]:
+    """Each call begins with all that names it, and then only grows; places are dense from 0."""
+    calls: list[list[str]] = []
+    parts = [part for delta in deltas for part in delta.get("tool_calls", ())]
+    legacy = [
+        {"index": 0, "function": delta["function_call"]} for delta in deltas if "function_call" in delta
+    ]
+    for part in parts or legacy:
+        function = part["function"]
+        if "name" in function:
+            assert part["index"] == len(calls)
+            assert not parts or (part["id"].startswith("tool_"), part["type"]) == (True, "function")
+            calls.append([function["name"], ""])
+        else:
+            assert "id" not in part
+        calls[part["index"]][1] += function["arguments"]
+    return tuple((name, arguments) for name, arguments in calls)

@@ -135,6 +135,7 @@ CHAT = {
     "path": "/v1/chat/completions",
     "request_id": "mine",
     "model": "gpt-5.5",
+    "output_mode": "obsidian-xml",
     "stream": True,
 }
 

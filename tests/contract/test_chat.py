@@ -11,7 +11,6 @@ import pytest
 
 from app.lib.errors import BackendUnavailable, ClientGone
 from app.lib.events import FinishReason, Tick
-from app.lib.prompt import Prompt
 from app.settings import Settings
 from tests.contract.conftest import Post
 from tests.support.scripted_backend import ScriptedBackend, Step, end, say, think
@@ -143,7 +142,9 @@ def test_what_codex_is_given(post: Post, backend: ScriptedBackend) -> None:
         {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Be brief."}]},
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
     )
-    assert backend.prompts == [Prompt("fast", items, "low", 1)]
+    [prompt] = backend.prompts
+    assert (prompt.items, prompt.tools, prompt.output_schema) == (items, (), None)
+    assert (prompt.request.model, prompt.request.effort, prompt.request.choices) == ("fast", "low", 1)
 
 
 @pytest.mark.parametrize("stream", [pytest.param(False, id="body"), pytest.param(True, id="stream")])

@@ -133,15 +133,11 @@ def test_what_a_client_that_left_was_owed_is_counted(
     assert (line["tool_buffer_started.use_tool"], line["tool_buffer_aborted.use_tool.client_left"]) == (1, 1)
 
 
-@pytest.mark.parametrize(
-    "declared", [{"tools": [{"type": "function", "function": {"name": "g"}}]}, {"functions": []}]
-)
-def test_with_tools_of_its_own_a_client_reads_text_as_text(
-    post: Post, backend: ScriptedBackend, declared: dict[str, Any]
-) -> None:
-    """As long as declared tools have no effect, no other call may come up."""
+def test_a_block_that_names_no_declared_tool_is_text(post: Post, backend: ScriptedBackend) -> None:
+    """In `openai-json`, which a client with tools of its own reads; contract §1."""
     backend.script = [say(f"{USE} tail"), end()]
-    assert message(post(messages=ASKED, **declared)) == (f"{USE} tail", "stop", [])
+    declared = [{"type": "function", "function": {"name": "g"}}]
+    assert message(post(messages=ASKED, tools=declared)) == (f"{USE} tail", "stop", [])
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,8 @@ TOOLS = [
         "name": "get_weather",
         "description": "The weather of a city.",
         "inputSchema": {"type": "object", "properties": {"city": {"type": "string"}}},
-    }
+    },
+    {"type": "function", "name": "exec_command", "description": "", "inputSchema": {}},
 ]
 MODEL_ITEMS = ("agentMessage", "reasoning", "dynamicToolCall")
 
@@ -66,7 +67,12 @@ def codex(tmp_path: Path, model: ScriptedModel) -> Iterator[Driver]:
         yield driver
 
 
-def play(driver: Driver, script: Any) -> list[Message]:
+def answer_sunny(message: Message) -> Message:
+    text = f"sunny in {message['params']['arguments']['city']}"
+    return {"result": {"contentItems": [{"type": "inputText", "text": text}], "success": True}}
+
+
+def play(driver: Driver, script: Any, answer: Callable[[Message], Message] = answer_sunny) -> list[Message]:
     """Run a turn to its end, answering its tool calls as they come; what was read."""
     driver.initialize()
     driver.start_turn(script, TOOLS)
@@ -75,7 +81,7 @@ def play(driver: Driver, script: Any) -> list[Message]:
         if message["method"] == "turn/completed":
             return driver.seen
         if "id" in message:
-            driver.answer(message["id"], f"sunny in {message['params']['arguments']['city']}")
+            driver.write({"id": message["id"], **answer(message)})
 
 
 def is_essential(message: Message) -> bool:
@@ -92,9 +98,13 @@ def pick(*names: str) -> Callable[[Message], Message]:
 
 
 def pick_item(params: Message) -> Message:
-    """All an item says but ids, times, and what codex adds for itself."""
+    """All an item says but ids, times, what codex adds for itself, and a parser's own words."""
     added = ("id", "internal_chat_message_metadata_passthrough", "durationMs")
-    return {key: value for key, value in params["item"].items() if key not in added}
+    item = {key: value for key, value in params["item"].items() if key not in added}
+    unreadable = "failed to parse function arguments: "
+    if str(item.get("output", "")).startswith(unreadable):
+        item["output"] = unreadable
+    return item
 
 
 def pick_error(error: Message | None) -> Message | None:
@@ -135,9 +145,14 @@ def find_lane(params: Message) -> str:
 
 
 def build_call(city: str, call_id: str, name: str = "get_weather") -> Message:
-    return {"call": {"name": name, "arguments": f'{{"city": "{city}"}}', "call_id": call_id}}
+    return call_with(f'{{"city": "{city}"}}', call_id, name)
 
 
+def call_with(arguments: str, call_id: str, name: str = "get_weather") -> Message:
+    return {"call": {"name": name, "arguments": arguments, "call_id": call_id}}
+
+
+SORRY = {"then": [{"say": ["Sorry."]}]}
 SCRIPTS = [
     pytest.param("Say hi 日本語 🚀", id="echo"),
     pytest.param([{"say": ["w0 ", "", "w1"]}], id="say"),
@@ -175,6 +190,13 @@ SCRIPTS = [
     ),
     pytest.param([build_call("Paris", "c1"), build_call("Rome", "c2")], id="two-calls"),
     pytest.param([build_call("Paris", "c1", "nope")], id="unknown-tool"),
+    pytest.param([build_call("Paris", "c1", "exec_command")], id="hidden-tool"),
+    pytest.param([build_call("Paris", "c1", "nope"), build_call("Rome", "c2")], id="unknown-tool-and-call"),
+    pytest.param([call_with('{"city": ', "c1"), SORRY], id="half-arguments"),
+    pytest.param([call_with("", "c1"), SORRY], id="no-arguments"),
+    pytest.param([call_with('{"city": NaN}', "c1"), SORRY], id="arguments-with-nan"),
+    pytest.param([call_with('{"city": "\\ud800"}', "c1"), SORRY], id="arguments-with-half-a-character"),
+    pytest.param([call_with("[" * 128 + "]" * 128, "c1"), SORRY], id="arguments-too-deep"),
     pytest.param([build_call("Paris", "c1"), {"drop": 1}], id="drop-after-call"),
 ]
 
@@ -184,6 +206,49 @@ SCRIPTS = [
 def test_stand_in_tells_what_codex_tells(script: Any, codex: Driver) -> None:
     with start_stand_in(one_by_one=True) as stand_in:
         assert read_lanes(play(stand_in, script)) == read_lanes(play(codex, script))
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(
+            {"result": {"contentItems": [{"type": "inputText", "text": "bad"}], "success": False}},
+            id="failed",
+        ),
+        pytest.param({"result": {"contentItems": [], "success": True}}, id="nothing-in-it"),
+        pytest.param({"error": {"code": -32601, "message": "not available here"}}, id="declined"),
+        pytest.param({"result": {}}, id="invalid"),
+    ],
+)
+def test_what_becomes_of_an_answer(answer: Message, codex: Driver) -> None:
+    script = [build_call("Paris", "c1"), build_call("Rome", "c2"), {"then": [{"say": ["Nice."]}]}]
+    with start_stand_in(one_by_one=True) as stand_in:
+        told = [read_lanes(play(driver, script, lambda _: answer)) for driver in (stand_in, codex)]
+    assert told[0] == told[1]
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    "tool",
+    [
+        pytest.param({"name": "mcp"}, id="reserved"),
+        pytest.param({"name": "mcp__a"}, id="reserved-beginning"),
+        pytest.param({"name": "a.b"}, id="dot"),
+        pytest.param({"name": ""}, id="no-name"),
+        pytest.param({"name": "x" * 129}, id="too-long"),
+        pytest.param({"name": "get_weather"}, id="twice"),
+        pytest.param({"name": "mcp_"}, id="taken"),
+    ],
+)
+def test_which_tools_are_refused(tool: Message, codex: Driver) -> None:
+    tools = [TOOLS[0], TOOLS[0] | tool]
+    params = {"ephemeral": True, "environments": [], "dynamicTools": tools}
+    with start_stand_in() as stand_in:
+        for driver in (stand_in, codex):
+            driver.initialize()
+        told = [driver.call("thread/start", params).get("error") for driver in (stand_in, codex)]
+    assert told[0] == told[1]
 
 
 def end_by_interrupt(driver: Driver, script: Any, first: str) -> list[Message]:

@@ -1,5 +1,6 @@
 """One real codex process, driven without a server."""
 
+import json
 import pathlib
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ import pytest
 
 from app.backend import calls
 from app.backend.home import CodexHome
+from app.backend.jsonrpc import ServerRequest
 from app.backend.pool import run_through
 from app.backend.process import CodexProcess
 from app.lib.errors import BackendRefused
@@ -48,6 +50,10 @@ def start_thread(process: CodexProcess, home: CodexHome) -> str:
 def run_turn(process: CodexProcess, thread_id: str, items: list[dict[str, Any]]) -> None:
     inject = ("thread/inject_items", {"threadId": thread_id, "items": items})
     run_through(process.call_all([inject, ("turn/start", {"threadId": thread_id, "input": []})]))
+    read_to_the_end(process)
+
+
+def read_to_the_end(process: CodexProcess) -> None:
     deadline_s = time.monotonic() + 10
     while not any(note.method == "turn/completed" for note in process.receive()):
         assert time.monotonic() < deadline_s
@@ -84,6 +90,50 @@ def test_a_thread_opened_ahead_is_taken_once(home: CodexHome) -> None:
     assert len(set(ids)) == 4
     assert [answer["model"] for answer in other] == ["gpt-5.5"]
     assert process.turns == 4
+
+
+def build_tool(name: str) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {"x": {"type": "string"}}}
+    return {"type": "function", "name": name, "description": "d", "inputSchema": schema}
+
+
+def test_a_thread_opened_ahead_is_only_for_the_same_tools(home: CodexHome, model: ScriptedModel) -> None:
+    def start(*names: str) -> calls.Call:
+        return calls.start_thread("scripted-model", str(home.work), [build_tool(name) for name in names])
+
+    said = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]}]
+    offered = []
+    with start_process(home) as process:
+        for names in [("f", "g"), ("f", "g"), ("f",), (), ("f", "g")]:
+            [answer] = run_through(process.open_threads(start(*names), 1))
+            run_turn(process, answer["thread"]["id"], said)
+            offered.append(tuple(tool["name"] for tool in model.requests[-1].get("tools", [])))
+            assert process.rest()
+    assert offered == [("f", "g"), ("f", "g"), ("f",), (), ("f", "g")]
+    # A thread was opened ahead five times, and was of use once.
+    assert process.turns == 9
+
+
+def test_a_question_that_comes_between_two_owners_is_declined(home: CodexHome, model: ScriptedModel) -> None:
+    """Also one that nobody has read yet: the next owner finds a turn that has gone on."""
+    script = json.dumps([{"call": {"name": "f", "arguments": "{}"}}, {"then": [{"say": ["done"]}]}])
+    said = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": script}]}]
+    thread = calls.start_thread("scripted-model", str(home.work), [build_tool("f")])
+    with start_process(home) as process:
+        [answer] = run_through(process.open_threads(thread, 1))
+        thread_id = answer["thread"]["id"]
+        batch = [calls.inject_items(thread_id, said), calls.start_turn(thread_id, None)]
+        run_through(process.call_all(batch))
+        deadline_s = time.monotonic() + 10
+        while not any(isinstance(each, ServerRequest) for each in process._inbox):
+            run_through(process.call(calls.LIST_MODELS))
+            assert time.monotonic() < deadline_s
+        assert process.rest()
+        read_to_the_end(process)
+    outputs = [
+        item["output"] for item in model.requests[-1]["input"] if item["type"] == "function_call_output"
+    ]
+    assert outputs == ["dynamic tool request failed"]
 
 
 def test_a_refused_call_is_an_error_that_names_it(home: CodexHome) -> None:

@@ -52,6 +52,15 @@ def test_faults_around_an_answer(tmp_path: Path) -> None:
     assert logged[0]["msg"]["method"] == "initialize"
 
 
+def test_a_thread_with_tools_can_be_refused() -> None:
+    tool = {"type": "function", "name": "f", "description": "", "inputSchema": {}}
+    with start_stand_in(refuse_tools=True) as stand_in:
+        stand_in.initialize()
+        assert "result" in stand_in.call("thread/start", {"dynamicTools": []})
+        refused = stand_in.call("thread/start", {"dynamicTools": [tool]})
+    assert refused["error"] == {"code": -32600, "message": "no tools here"}
+
+
 def test_two_turns_run_at_once_on_one_pipe() -> None:
     with start_stand_in() as stand_in:
         first = stand_in.start_turn([{"say": ["a"]}, {"request": {"method": "ask"}}, {"say": ["b"]}])

@@ -26,6 +26,9 @@ STEP_NAMES = (
     *("die", "raw", "half", "huge", "hang", "request", "retry", "error"),
     *("unknown_notification", "reply_twice", "stop_reading"),
 )
+ITEM_KINDS = {"function_call": "call", "function_call_output": "result"}
+#: How the gateway tells a result to a model that has no tools of its own.
+TOLD_RESULT = "[function_call_output call_id="
 DEFAULT_USAGE = {"input_tokens": 120, "output_tokens": 20, "cached_tokens": 100, "reasoning_tokens": 5}
 
 
@@ -78,30 +81,55 @@ def build_step(found: dict[str, Any]) -> Step:
 
 
 def plan_answer(items: Sequence[Item]) -> list[Step]:
-    """The steps of the next response: one `then` deeper for each batch answered since the user last spoke."""
-    last_user = max((i for i, item in enumerate(items) if item.get("role") == "user"), default=-1)
+    """The steps of the next response: one `then` deeper for each time the model was answered since then.
+
+    It is answered by tool results, and by instructions that follow what it said; without a `then` it tells
+    the results, or says the same once more.
+    """
+    last_user = max((i for i, item in enumerate(items) if find_kind(item) == "user"), default=-1)
     since = items[last_user + 1 :]
     steps = parse_script(read_text(items[last_user].get("content")) if last_user >= 0 else "")
-    for _ in range(count_batches(since)):
+    for answer in find_answers(since):
+        told = [Step("say", ["Tool said: ", read_results(since)])]
         steps = next(
             (build_steps(step.value) for step in steps if step.name == "then"),
-            [Step("say", ["Tool said: ", read_results(since)])],
+            told if answer == "result" else steps,
         )
     return [step for step in steps if step.name != "then"]
 
 
-def count_batches(items: Iterable[Item]) -> int:
-    """How many batches of calls these items hold: a batch ends where an output follows a call."""
-    kinds = [item["type"] for item in items if item.get("type") in ("function_call", "function_call_output")]
-    pairs = pairwise(kinds)
-    return sum(pair == ("function_call", "function_call_output") for pair in pairs)
+def find_kind(item: Item) -> str | None:
+    """What an item is in the conversation; a result that is told as text is no word of the user's."""
+    if item.get("role") == "user" and read_text(item.get("content")).startswith(TOLD_RESULT):
+        return "result"
+    return ITEM_KINDS.get(item.get("type", "")) or item.get("role")
+
+
+def find_answers(items: Iterable[Item]) -> list[str]:
+    """How the model was answered, each time: results that follow one another are one answer."""
+    kinds = [kind for kind in map(find_kind, items) if kind in ("call", "result", "assistant", "developer")]
+    return [
+        after
+        for before, after in pairwise([None, *kinds])
+        if (after == "result" and before != "result") or (before, after) == ("assistant", "developer")
+    ]
 
 
 def read_results(items: Sequence[Item]) -> str:
     """The tool results of the last batch, a line each."""
-    last_call = max((i for i, item in enumerate(items) if item.get("type") == "function_call"), default=-1)
-    outputs = (item for item in items[last_call + 1 :] if item.get("type") == "function_call_output")
-    return "\n".join(read_text(item.get("output")) for item in outputs)
+    kinds = [find_kind(item) for item in items]
+    last_word = max((i for i, kind in enumerate(kinds) if kind in ("call", "assistant")), default=-1)
+    return "\n".join(
+        read_result(item)
+        for item, kind in zip(items[last_word + 1 :], kinds[last_word + 1 :], strict=True)
+        if kind == "result"
+    )
+
+
+def read_result(item: Item) -> str:
+    if "output" in item:
+        return read_text(item["output"])
+    return read_text(item.get("content")).partition(" output=")[2].removesuffix("]")
 
 
 def read_text(content: Any) -> str:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from app.lib.events import (
     BackendEvent,
     FinishReason,
     ModelActive,
+    Order,
     ReasoningDelta,
+    ResponseDone,
     TextDelta,
+    ToolSignal,
     TurnEnded,
     Usage,
-    UsageReported,
 )
 from app.lib.models import Model
 from app.lib.prompt import Prompt
@@ -37,7 +40,55 @@ def think(*deltas: str, choice: int = 0, part: int = 0) -> list[BackendEvent]:
 def end(
     reason: FinishReason = FinishReason.STOP, choice: int = 0, usage: Usage = USAGE
 ) -> list[BackendEvent]:
-    return [UsageReported(choice, usage), TurnEnded(choice, reason)]
+    return [ResponseDone(choice, usage), TurnEnded(choice, reason)]
+
+
+def signal(*payloads: dict[str, Any], choice: int = 0) -> list[BackendEvent]:
+    """Payloads about calls, in whatever shape."""
+    return [ModelActive(choice), *(ToolSignal(choice, payload) for payload in payloads)]
+
+
+def call(name: str, arguments: str, call_id: str = "call_0", choice: int = 0) -> list[BackendEvent]:
+    """A call as codex tells it."""
+    item = {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
+    return signal(item, choice=choice)
+
+
+def tell_in_chat(
+    name: str, fragments: Iterable[str], call_id: str = "call_0", index: int = 0
+) -> list[dict[str, Any]]:
+    """A call as chat deltas tell it, a payload for each fragment of its arguments."""
+    function = {"name": name, "arguments": ""}
+    began = {"index": index, "id": call_id, "type": "function", "function": function}
+    more = [{"index": index, "function": {"arguments": fragment}} for fragment in fragments]
+    return [{"choices": [{"index": 0, "delta": {"tool_calls": [part]}}]} for part in [began, *more]]
+
+
+def tell_in_responses(name: str, fragments: Iterable[str], index: int = 0) -> list[dict[str, Any]]:
+    """A call as Responses events tell it, from its item to that item done."""
+    item = {"type": "function_call", "id": f"fc_{index}", "call_id": f"call_{index}", "name": name}
+    where = {"output_index": index, "item_id": f"fc_{index}"}
+    arguments = "".join(fragments)
+    deltas = [
+        {"type": "response.function_call_arguments.delta", **where, "sequence_number": number, "delta": text}
+        for number, text in enumerate(fragments, 1)
+    ]
+    return [
+        {"type": "response.output_item.added", "output_index": index, "item": item | {"arguments": ""}},
+        *deltas,
+        {"type": "response.function_call_arguments.done", **where, "arguments": arguments},
+        {"type": "response.output_item.done", "output_index": index, "item": item | {"arguments": arguments}},
+    ]
+
+
+class Anew:
+    """A script that a function makes for every turn anew, so that it may wait for what is ordered."""
+
+    def __init__(self, make: Callable[[], Iterator[Step]]) -> None:
+        self._make = make
+
+    def __iter__(self) -> Iterator[Step]:
+        return self._make()
 
 
 class ScriptedTurn:
@@ -46,6 +97,8 @@ class ScriptedTurn:
         self.closes = 0
         #: Batches asked for so far.
         self.reads = 0
+        #: What the core wanted done.
+        self.orders: list[Order] = []
 
     def batches(self) -> Iterator[list[BackendEvent]]:
         for step in self._script:
@@ -53,6 +106,9 @@ class ScriptedTurn:
             if isinstance(step, Exception):
                 raise step
             yield step
+
+    def order(self, orders: Sequence[Order]) -> None:
+        self.orders += orders
 
     def close(self) -> None:
         self.closes += 1

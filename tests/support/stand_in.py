@@ -8,6 +8,7 @@ STAND_IN is a JSON object; the faults among its keys can be limited to one proce
     stderr      a text printed at the start
     once        a path: faults only for the process that creates this file
     account, models, rss_bytes      what it answers about itself: null when logged out; extra ids; its memory
+    refuse_tools    true: a thread with tools is refused
     one_by_one  true: asks for tool calls one after the other, as codex 0.163 does
     log         a path: every line of the pipe, as {"from", "pid", "msg"}
 """
@@ -25,7 +26,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.realp
 from tests.support.stand_in_process import EFFORTS, GARBAGE, MODELS, VERSION, Process
 from tests.support.stand_in_wire import Message
 
-FAULT_KEYS = ("boot", "on", "ignore", "stderr")
+FAULT_KEYS = ("boot", "on", "ignore", "stderr", "refuse_tools")
 
 
 def read_config() -> Message:

@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any
 
 from tests.support.stand_in_pipe import Pipe
+from tests.support.stand_in_tools import find_flaw
 from tests.support.stand_in_turn import Task, Thread, Turn
 from tests.support.stand_in_wire import Message, build_id, encode, now_ms
 
@@ -156,7 +157,11 @@ class Process:
         self.reply(request_id, {"process": {"id": os.getpid(), **memory}, "gauges": gauges})
 
     def start_thread(self, request_id: Any, params: Message) -> None:
-        thread = Thread({tool.get("name", "") for tool in params.get("dynamicTools") or ()})
+        tools = params.get("dynamicTools") or ()
+        flaw = "no tools here" if tools and self.config.get("refuse_tools") else find_flaw(tools)
+        if flaw:
+            raise RefusedError(-32600, flaw)
+        thread = Thread({tool["name"] for tool in tools})
         self.threads[thread.id] = thread
         model, provider = params.get("model") or MODELS[0], params.get("modelProvider") or "openai"
         about = {"model": model, "modelProvider": provider, "cwd": params.get("cwd"), "reasoningEffort": None}

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 from tests.support import script
 from tests.support.stand_in_steps import FOREVER, STEPS, Play, UpstreamFailedError
-from tests.support.stand_in_wire import Message, build_id, build_limits, build_tokens, now_ms, read_output
+from tests.support.stand_in_tools import HIDDEN, parse_arguments, read_output, read_result
+from tests.support.stand_in_wire import Message, build_id, build_limits, build_tokens, now_ms
 
 CONTEXT_WINDOW = 258_400
 ABORTED = "<turn_aborted>\nThe user interrupted the previous turn on purpose.\n</turn_aborted>"
@@ -202,10 +203,10 @@ class Turn:
 
     def find_refusal(self, call: Message) -> str | None:
         """Codex's own answer to a call that it does not pass on."""
-        if call["name"] not in self.thread.tools:
+        if call["name"] not in self.thread.tools - HIDDEN:
             return f"unsupported call: {call['name']}"
         try:
-            json.loads(call["arguments"])
+            parse_arguments(call["arguments"])
         except ValueError as error:
             return f"failed to parse function arguments: {error}"
         return None
@@ -228,11 +229,11 @@ class Turn:
     def await_result(self, call: Message) -> Generator[float, None, str | list[Message]]:
         if call["call_id"] not in self.asked:
             self.ask_tool(call)
-        answer = yield from self.await_answer(self.asked[call["call_id"]])
-        result = answer.get("result", {})
-        done = {"contentItems": result.get("contentItems"), "success": result.get("success"), "durationMs": 0}
-        self.notify_item("completed", self.describe_call(call, "completed") | done)
-        return read_output(answer)
+        result = read_result((yield from self.await_answer(self.asked[call["call_id"]])))
+        status = "completed" if result["success"] else "failed"
+        done = {"contentItems": result["contentItems"], "success": result["success"], "durationMs": 0}
+        self.notify_item("completed", self.describe_call(call, status) | done)
+        return read_output(result)
 
     def ask(self, method: str, params: Message) -> Generator[float, None, Message]:
         """Send a request to the gateway and wait for what it answers."""

@@ -48,11 +48,3 @@ def build_limits(headers: dict[str, str]) -> Message:
     primary = {key: int(value) for key, value in found.items() if value is not None} or None
     rest = ("limitName", "secondary", "credits", "planType", "rateLimitReachedType")
     return {"rateLimits": {"limitId": "codex", "primary": primary, **dict.fromkeys(rest)}}
-
-
-def read_output(answer: Message) -> str | list[Message]:
-    """The tool result in an answer to `item/tool/call`, as an item holds it."""
-    found = answer.get("result", {}).get("contentItems", [])
-    if len(found) == 1 and found[0]["type"] == "inputText":
-        return str(found[0]["text"])
-    return [{"type": "input_text", "text": part.get("text", "")} for part in found]

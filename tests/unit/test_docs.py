@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import re
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -32,26 +33,48 @@ def test_the_examples_hold(page: str) -> None:
     exec(compile(program, str(DOCS / page), "exec"), names)
 
 
-ACCEPTANCE = (DOCS / "dev" / "acceptance.md").read_text("utf-8")
-SHORT_NAMES = dict(re.findall(r"\*\*(\w+)\*\* `(tests/\S+\.py)`", ACCEPTANCE))
-#: A row of the page: the criterion, and what stands for it.
-ROWS = re.findall(r"^\| (?!criterion|decision|---)(.+?) \| (.+) \|$", ACCEPTANCE, re.MULTILINE)
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page that names tests, in tables whose last column is headed `tests`."""
+
+    path: str
+
+    @property
+    def text(self) -> str:
+        return (DOCS / self.path).read_text("utf-8")
+
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        """What each row is about, and its tests."""
+        rows, is_meant = [], False
+        for line in self.text.splitlines():
+            cells = line.strip("| ").split(" | ") if line.startswith("| ") else []
+            if not cells:
+                is_meant = is_meant and line.startswith("|---")
+            elif cells[-1] == "tests":
+                is_meant = True
+            elif is_meant:
+                rows.append((cells[0], cells[-1]))
+        return rows
+
+    def read_claims(self, cell: str) -> set[tuple[str, str]]:
+        """The tests a cell names, each with its file: the last one named before it."""
+        short_names = dict(re.findall(r"\*\*(\w+)\*\* `(tests/\S+\.py)`", self.text))
+        named = re.compile(rf"`(tests/\S+\.py)`|\b({'|'.join(short_names)}) `|`?(test_\w+)`")
+        file, claims = "", set()
+        for path, short, name in named.findall(cell):
+            file = path or short_names.get(short, file)
+            if name:
+                claims.add((file, name))
+        return claims
 
 
-NAMED = re.compile(rf"`(tests/\S+\.py)`|\b({'|'.join(SHORT_NAMES)}) `|`?(test_\w+)`")
-
-
-def read_claims(cell: str) -> set[tuple[str, str]]:
-    """The tests a cell names, each with its file: the last one named before it."""
-    file, claims = "", set()
-    for path, short, name in NAMED.findall(cell):
-        file = path or SHORT_NAMES.get(short, file)
-        if name:
-            claims.add((file, name))
-    return claims
-
-
-CLAIMS = sorted({claim for _, cell in ROWS for claim in read_claims(cell)})
+ACCEPTANCE = Page("dev/acceptance.md")
+#: Where every row has to name a test; in the other one it may be open.
+COMPLETE = (Page("dev/test-design.md"), Page("dev/tool-call-buffering.md"))
+CLAIMS = sorted(
+    {claim for page in (ACCEPTANCE, *COMPLETE) for _, cell in page.rows for claim in page.read_claims(cell)}
+)
 
 
 @pytest.mark.parametrize(("file", "name"), CLAIMS)
@@ -61,13 +84,36 @@ def test_a_test_that_is_named_exists(file: str, name: str) -> None:
 
 @pytest.mark.parametrize(("title", "count"), [("Story 2.8", 24), ("Story 2.9", 21), ("Story 2.12", 5)])
 def test_every_criterion_has_a_row(title: str, count: int) -> None:
-    section = ACCEPTANCE.split(f"## {title}:")[1].split("\n## ")[0]
+    section = ACCEPTANCE.text.split(f"## {title}:")[1].split("\n## ")[0]
     assert re.findall(r"^\| AC (\d+) ", section, re.MULTILINE) == [
         str(number) for number in range(1, count + 1)
     ]
 
 
-@pytest.mark.parametrize(("criterion", "cell"), [pytest.param(*row, id=row[0]) for row in ROWS])
+@pytest.mark.parametrize(("criterion", "cell"), [pytest.param(*row, id=row[0]) for row in ACCEPTANCE.rows])
 def test_a_row_names_a_test_or_is_open(criterion: str, cell: str) -> None:
     others = ("this page", "the import-linter contract")
-    assert read_claims(cell) or cell.startswith("open") or cell.startswith(others)
+    assert ACCEPTANCE.read_claims(cell) or cell.startswith("open") or cell.startswith(others)
+
+
+@pytest.mark.parametrize(
+    ("page", "cell"), [pytest.param(page, cell, id=about) for page in COMPLETE for about, cell in page.rows]
+)
+def test_a_row_names_a_test(page: Page, cell: str) -> None:
+    assert page.read_claims(cell)
+
+
+def test_risks_are_numbered_once() -> None:
+    """R-101 and R-107 are the requirements' own."""
+    numbers = [number for number, _ in Page("dev/test-design.md").rows]
+    assert numbers == sorted(set(numbers))
+    assert {"R-101", "R-107"} <= set(numbers)
+
+
+PAGES = sorted(path.relative_to(ROOT) for path in (ROOT / "README.md", *DOCS.rglob("*.md")))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_links_lead_somewhere(page: pathlib.Path) -> None:
+    found = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / page).read_text("utf-8"))
+    assert [link for link in found if not (ROOT / page.parent / link).exists()] == []

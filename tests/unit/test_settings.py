@@ -9,12 +9,8 @@ from typing import Any
 
 import pytest
 
-from app.lib.models import parse_model
-from app.lib.stop_policy import StopMode, StopPolicy
-from app.settings import (
+from app.knobs import (
     ALLOWED,
-    Settings,
-    SettingsError,
     parse_count,
     parse_delay,
     parse_flag,
@@ -24,10 +20,17 @@ from app.settings import (
     parse_models,
     parse_natural,
     parse_path,
+    parse_pin,
     parse_port,
     parse_seconds,
     parse_size,
 )
+from app.lib.models import parse_model
+from app.lib.obsidian import EscapePolicy
+from app.lib.output_mode import OutputMode
+from app.lib.request import ToolTransport
+from app.lib.stop_policy import StopMode, StopPolicy
+from app.settings import Settings, SettingsError
 
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "configuration.md"
 KNOBS = [each for each in dataclasses.fields(Settings) if each.metadata]
@@ -52,6 +55,8 @@ MIB = 1024 * 1024
         pytest.param(parse_delay, "300", 0.3, id="delay"),
         pytest.param(parse_kilos, "2", 2048, id="kilos"),
         pytest.param(StopMode, "all", StopMode.ALL, id="mode"),
+        pytest.param(parse_pin, "Auto", None, id="pin-left-open"),
+        pytest.param(parse_pin, "no", False, id="pin"),
         pytest.param(parse_port, "0", 0, id="port-least"),
         pytest.param(parse_port, "65535", 65535, id="port-most"),
         *(
@@ -86,6 +91,10 @@ NATURAL = "a whole number, 0 or more"
         ),
         *(pytest.param("PROXY_PORT", value, PORT, id=f"port-{value}") for value in ("-1", "65536", "http")),
         pytest.param("PROXY_STOP_AFTER_TOOLS_MODE", "last", "first or all", id="mode"),
+        pytest.param("PROXY_OUTPUT_MODE", "xml", "obsidian-xml or openai-json", id="output-mode"),
+        pytest.param("PROXY_OBSIDIAN_ESCAPE", "raw", "xml or copilot", id="escape"),
+        pytest.param("PROXY_TOOL_TRANSPORT", "text", "native or sentinel", id="transport"),
+        pytest.param("PROXY_ENABLE_PARALLEL_TOOL_CALLS", "2", "auto, true or false", id="pin"),
         pytest.param(
             "PROXY_STOP_AFTER_TOOLS_GRACE_MS", "-1", "a whole number of milliseconds, 0 or more", id="delay"
         ),
@@ -115,6 +124,10 @@ EXAMPLES: dict[Any, tuple[str, Any]] = {
     parse_delay: ("77", 0.077),
     parse_kilos: ("77", 77 * 1024),
     StopMode: ("all", StopMode.ALL),
+    OutputMode: ("openai-json", OutputMode.OPENAI_JSON),
+    EscapePolicy: ("copilot", EscapePolicy.COPILOT),
+    ToolTransport: ("sentinel", ToolTransport.SENTINEL),
+    parse_pin: ("false", False),
     parse_port: ("77", 77),
     parse_level: ("debug", "DEBUG"),
     parse_list: ("x,y", ("x", "y")),
@@ -127,8 +140,10 @@ EXAMPLES: dict[Any, tuple[str, Any]] = {
 @pytest.mark.parametrize("knob", [pytest.param(knob, id=knob.name) for knob in KNOBS])
 def test_every_knob_is_read_from_its_variable(knob: dataclasses.Field[Any]) -> None:
     text, value = EXAMPLES[knob.metadata["parse"]]
+    if knob.metadata["default"] == text:  # a switch that is on
+        text, value = "false", False
     changed = Settings.from_env({knob.metadata["name"]: text})
-    assert changed == dataclasses.replace(Settings(), **{knob.name: value})
+    assert changed == dataclasses.replace(Settings(), **{knob.name: value}) != Settings()
 
 
 @pytest.mark.parametrize("knob", [pytest.param(knob, id=knob.name) for knob in KNOBS])

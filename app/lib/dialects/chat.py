@@ -8,11 +8,13 @@ from typing import Any, assert_never
 
 import orjson
 
+from app.lib.dialects.sent_call import NO_ARGUMENTS, SentCall
 from app.lib.events import (
     Began,
     Completed,
     Failed,
     Finished,
+    FinishReason,
     Note,
     Reasoning,
     Text,
@@ -22,6 +24,7 @@ from app.lib.events import (
     Usage,
     Waiting,
 )
+from app.lib.output_mode import OutputMode
 from app.lib.result import ChoiceResult, TurnResult
 from app.lib.sse import DONE, encode_data
 from app.lib.tool_calls import ToolCallDelta, ToolCallRecord
@@ -30,8 +33,6 @@ from app.lib.tool_calls import ToolCallDelta, ToolCallRecord
 BETWEEN_PARTS = "\n\n"
 # Whatever a client names its model, that stands before the text: the last one found is the text's.
 CUT = "<text>"
-# A call without arguments has an empty object of them: clients parse the text.
-NO_ARGUMENTS = "{}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +44,50 @@ class ChatIdentity:
     model: str
 
 
+@dataclass(frozen=True, slots=True)
+class ChatStyle:
+    """How calls look on the wire."""
+
+    mode: OutputMode = OutputMode.OBSIDIAN_XML
+    #: Whether the request spoke of `functions`: such a client waits for one `function_call`.
+    legacy: bool = False
+    #: Whether deltas also carry all the arguments so far where the mode does not ask for it.
+    cumulative: bool = False
+
+    @property
+    def shows_blocks(self) -> bool:
+        return self.mode is OutputMode.OBSIDIAN_XML
+
+    @property
+    def repeats_arguments(self) -> bool:
+        return self.cumulative or self.shows_blocks
+
+    def name_finish(self, reason: FinishReason) -> str:
+        is_legacy_call = self.legacy and reason is FinishReason.TOOL_CALLS
+        return "function_call" if is_legacy_call else reason.value
+
+
+DEFAULT_STYLE = ChatStyle()
+
+
 class ChatStream:
     """Encodes one turn as chat chunks: `open` once, `feed` until the turn ends."""
 
-    def __init__(self, identity: ChatIdentity, choices: int = 1, include_usage: bool = False) -> None:
+    def __init__(
+        self,
+        identity: ChatIdentity,
+        choices: int = 1,
+        include_usage: bool = False,
+        style: ChatStyle = DEFAULT_STYLE,
+    ) -> None:
         self._identity = identity
         self._choices = choices
         self._include_usage = include_usage
+        self._style = style
         self._last_parts: dict[int, tuple[str, int]] = {}
-        #: The calls begun, by choice and place, and whether any of their arguments went out.
-        self._calls: dict[tuple[int, int], bool] = {}
+        #: The calls begun, by choice and place; and of each choice those that may still lack arguments.
+        self._calls: dict[tuple[int, int], SentCall] = {}
+        self._open: list[dict[int, SentCall]] = [{} for _ in range(choices)]
         self._text_frames = [self._cut_text_frame(index) for index in range(choices)]
 
     def open(self) -> bytes:
@@ -75,8 +110,8 @@ class ChatStream:
             case ToolCalled(choice, delta):
                 return self._encode_call(choice, delta)
             case Finished(choice, reason):
-                finish = self._chunk([build_choice(choice, {}, reason.value)])
-                return self._complete_calls(choice) + finish
+                finish = build_choice(choice, {}, self._style.name_finish(reason))
+                return self._complete_calls(choice) + self._chunk([finish])
             case Completed(usage):
                 return self._close(usage)
             case Failed(error):
@@ -89,25 +124,34 @@ class ChatStream:
     def _encode_text(self, event: Text | ToolBlock) -> bytes:
         before, after = self._text_frames[event.choice]
         frame = before + orjson.dumps(event.text) + after
+        if isinstance(event, Text):
+            return frame
         # The call that a block spells is complete.
-        return frame if isinstance(event, Text) else self._complete_calls(event.choice) + frame
+        return self._complete_calls(event.choice) + (frame if self._style.shows_blocks else b"")
 
     def _encode_call(self, choice: int, delta: ToolCallDelta) -> bytes:
         """A call's id and name, once, and then its arguments: only those that were not sent yet."""
-        key = (choice, delta.index)
-        began = b"" if key in self._calls else self._chunk([build_choice(choice, build_call_start(delta))])
-        self._calls[key] = self._calls.get(key, False) or bool(delta.added)
-        return began + (self._encode_arguments(choice, delta.index, delta.added) if delta.added else b"")
+        if self._style.legacy and delta.index:
+            return b""
+        call = self._calls.get((choice, delta.index))
+        if call is None:
+            began = self._chunk([build_choice(choice, build_call_start(delta, self._style))])
+            call, more = SentCall(delta), delta.arguments
+            self._calls[choice, delta.index] = call
+        else:
+            began, more = b"", call.take(delta)
+        self._open[choice][delta.index] = call
+        return began + self._encode_arguments(choice, delta, more)
 
-    def _encode_arguments(self, choice: int, index: int, text: str) -> bytes:
-        more = {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
-        return self._chunk([build_choice(choice, more)])
+    def _encode_arguments(self, choice: int, delta: ToolCallDelta, more: str) -> bytes:
+        if not more:
+            return b""
+        return self._chunk([build_choice(choice, build_call_more(delta, more, self._style))])
 
     def _complete_calls(self, choice: int) -> bytes:
-        """Give the calls of a choice that came without arguments the empty ones they have."""
-        bare = [key for key, has_text in self._calls.items() if key[0] == choice and not has_text]
-        self._calls |= dict.fromkeys(bare, True)
-        return b"".join(self._encode_arguments(*key, NO_ARGUMENTS) for key in bare)
+        """Send what the calls of a choice still lack: an end of their arguments, or empty ones for none."""
+        calls, self._open[choice] = self._open[choice], {}
+        return b"".join(self._encode_arguments(choice, call.told, call.complete()) for call in calls.values())
 
     def _cut_text_frame(self, choice: int) -> tuple[bytes, bytes]:
         """What stands before and after the text: the same in every frame, and most frames are text."""
@@ -142,7 +186,9 @@ def build_choice(index: int, delta: dict[str, Any], finish_reason: str | None = 
     return {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
 
 
-def build_completion(identity: ChatIdentity, result: TurnResult) -> dict[str, Any]:
+def build_completion(
+    identity: ChatIdentity, result: TurnResult, style: ChatStyle = DEFAULT_STYLE
+) -> dict[str, Any]:
     return {
         "id": identity.id,
         "object": "chat.completion",
@@ -151,9 +197,9 @@ def build_completion(identity: ChatIdentity, result: TurnResult) -> dict[str, An
         "choices": [
             {
                 "index": index,
-                "message": build_message(choice),
+                "message": build_message(choice, style),
                 "logprobs": None,
-                "finish_reason": choice.finish.value,
+                "finish_reason": style.name_finish(choice.finish),
             }
             for index, choice in enumerate(result.choices)
         ],
@@ -161,23 +207,48 @@ def build_completion(identity: ChatIdentity, result: TurnResult) -> dict[str, An
     }
 
 
-def build_message(choice: ChoiceResult) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": choice.transcript, "refusal": None}
+def build_message(choice: ChoiceResult, style: ChatStyle) -> dict[str, Any]:
+    message = {"role": "assistant", "content": build_content(choice, style), "refusal": None}
     if choice.calls:
-        message["tool_calls"] = [build_call(call) for call in choice.calls]
+        message |= build_calls(choice.calls, style)
     if choice.reasoning:
         message["reasoning_content"] = BETWEEN_PARTS.join(choice.reasoning)
     return message
 
 
-def build_call(call: ToolCallRecord) -> dict[str, Any]:
-    function = {"name": call.function.name, "arguments": call.arguments or NO_ARGUMENTS}
-    return {"id": call.id, "type": call.type, "function": function}
+def build_content(choice: ChoiceResult, style: ChatStyle) -> str | None:
+    """What a stream would have shown; calls alone have no content in JSON, where no block spells them."""
+    if style.shows_blocks:
+        return choice.transcript
+    return choice.text or (None if choice.calls else "")
 
 
-def build_call_start(delta: ToolCallDelta) -> dict[str, Any]:
+def build_calls(calls: tuple[ToolCallRecord, ...], style: ChatStyle) -> dict[str, Any]:
+    if style.legacy:
+        return {"function_call": build_function(calls[0])}
+    return {
+        "tool_calls": [{"id": call.id, "type": call.type, "function": build_function(call)} for call in calls]
+    }
+
+
+def build_function(call: ToolCallRecord) -> dict[str, str]:
+    return {"name": call.function.name, "arguments": call.arguments or NO_ARGUMENTS}
+
+
+def build_call_start(delta: ToolCallDelta, style: ChatStyle) -> dict[str, Any]:
     function = {"name": delta.function.name, "arguments": ""}
+    if style.legacy:
+        return {"function_call": function}
     call = {"index": delta.index, "id": delta.id, "type": delta.type, "function": function}
+    return {"tool_calls": [call | {"arguments": ""} if style.repeats_arguments else call]}
+
+
+def build_call_more(delta: ToolCallDelta, more: str, style: ChatStyle) -> dict[str, Any]:
+    if style.legacy:
+        return {"function_call": {"arguments": more}}
+    call: dict[str, Any] = {"index": delta.index, "function": {"arguments": more}}
+    if style.repeats_arguments:
+        call["arguments"] = delta.arguments or NO_ARGUMENTS
     return {"tool_calls": [call]}
 
 

@@ -20,6 +20,7 @@ from app.backend.jsonrpc import (
     encode_error,
     encode_notification,
     encode_request,
+    encode_result,
     parse_message,
 )
 from tests.support.cuts import every_cut
@@ -96,6 +97,16 @@ def test_lines_past_the_bound(data: bytes) -> None:
             ServerRequest(0, "item/tool/call", {"tool": "t"}),
             id="codex-asks-from-zero",
         ),
+        pytest.param(
+            '{"id":3,"method":"m","params":{"arguments":{"x":1e999}}}',
+            ServerRequest(3, "m", {"arguments": {"x": float("inf")}}),
+            id="a-number-past-any-float",
+        ),
+        pytest.param(
+            '{"id":3,"method":"m","params":{"x":%s}}' % ("1" * 5000),
+            ServerRequest(3, "m", {"x": float("inf")}),
+            id="a-number-of-many-digits",
+        ),
         pytest.param('{"id":"x","method":"m"}', ServerRequest("x", "m", {}), id="request-with-a-text-id"),
         pytest.param(
             '{"id":1,"method":"m","params":{},"result":{}}', ServerRequest(1, "m", {}), id="method-decides"
@@ -143,6 +154,7 @@ def test_garbage_never_raises(line: bytes) -> None:
             id="request",
         ),
         pytest.param(encode_notification("initialized"), {"method": "initialized"}, id="notification"),
+        pytest.param(encode_result(0, {"a": 1}), {"id": 0, "result": {"a": 1}}, id="result"),
         pytest.param(
             encode_error("x", "no"), {"id": "x", "error": {"code": -32601, "message": "no"}}, id="error"
         ),

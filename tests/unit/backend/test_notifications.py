@@ -6,22 +6,25 @@ from typing import Any
 
 import pytest
 
+from app.backend.codex_errors import LOGIN_ADVICE
 from app.backend.jsonrpc import Notification
-from app.backend.notifications import LOGIN_ADVICE, READERS, NotificationReader, build_error, strip_url
+from app.backend.notifications import READERS, NotificationReader
+from app.backend.tool_names import ToolNames
 from app.lib.errors import (
     AnswerInterrupted,
     BackendRefused,
     BackendUnavailable,
     ContextTooLong,
     InvalidRequest,
-    PolicyViolation,
     QuotaExceeded,
     RateLimited,
     UnknownModel,
     UpstreamUnauthorized,
 )
 from app.lib.events import (
+    BackendEvent,
     Began,
+    CallRejected,
     Completed,
     Finished,
     FinishReason,
@@ -30,23 +33,29 @@ from app.lib.events import (
     Reasoning,
     ReasoningDelta,
     ReasoningDone,
+    ResponseDone,
     Retrying,
     Text,
     TextDelta,
+    ToolSignal,
     TurnEnded,
     TurnEvent,
+    TurnFailed,
     Usage,
-    UsageReported,
 )
+from app.lib.tool_registry import ToolSpec
 from app.lib.turn import TurnCore
-from tests.support.plain import PlainError, to_plain, to_plain_error
+from tests.support.plain import PlainError, to_plain
 from tests.support.transcripts import NAMES, Transcript
 
 STOP, LENGTH, FILTER = FinishReason.STOP, FinishReason.LENGTH, FinishReason.CONTENT_FILTER
 USAGE = Usage(120, 100, 20, 5)
 UNAUTHORIZED = PlainError(UpstreamUnauthorized, LOGIN_ADVICE)
 #: What the reader keeps for itself, besides the table.
-READ_ELSEWHERE = ("account/rateLimits/updated", "thread/tokenUsage/updated", "turn/completed")
+READ_ELSEWHERE = (
+    *("account/rateLimits/updated", "thread/tokenUsage/updated"),
+    *("rawResponseItem/completed", "turn/completed"),
+)
 
 
 def replay(name: str) -> list[TurnEvent | PlainError]:
@@ -238,7 +247,7 @@ THOUGHT = {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", 
         pytest.param(raw(ANSWER, "auto-compact-0"), [], id="injected-message-echoed"),
         pytest.param(raw(THOUGHT, "auto-compact-0"), [], id="injected-reasoning-echoed"),
         pytest.param(raw(ANSWER | {"role": "user"}), [], id="user-message-echoed"),
-        pytest.param(raw({"type": "function_call", "id": "f"}), [], id="another-item"),
+        pytest.param(raw({"type": "web_search_call", "id": "w"}), [], id="another-item"),
         pytest.param(("rawResponseItem/completed", {}), [], id="no-item"),
         pytest.param(
             (
@@ -253,10 +262,10 @@ THOUGHT = {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", 
                     }
                 },
             ),
-            [UsageReported(1, Usage(4, 3, 2, 1))],
+            [ResponseDone(1, Usage(4, 3, 2, 1))],
             id="usage",
         ),
-        pytest.param(("rawResponse/completed", {"usage": None}), [UsageReported(1, Usage())], id="no-usage"),
+        pytest.param(("rawResponse/completed", {"usage": None}), [ResponseDone(1, Usage())], id="no-usage"),
         pytest.param(
             ("error", {"error": {"message": "Reconnecting... 1/5"}, "willRetry": True}),
             [Retrying(1, "Reconnecting... 1/5")],
@@ -331,6 +340,11 @@ def test_what_belongs_to_others_is_dropped(params: dict[str, Any]) -> None:
         pytest.param("thread/tokenUsage/updated", {"tokenUsage": None}, id="no-tokens"),
         pytest.param("error", {"error": None, "willRetry": True}, id="no-error"),
         pytest.param("item/started", {"threadId": ["t1"]}, id="a-thread-that-is-a-list"),
+        pytest.param(*raw({"type": "function_call", "name": "f"}), id="a-call-without-arguments"),
+        pytest.param(
+            *raw({"type": "function_call", "name": "f", "call_id": "c", "arguments": {}}),
+            id="a-call-whose-arguments-are-no-text",
+        ),
     ],
 )
 def test_an_unknown_shape_is_no_answer_with_holes(method: str, params: dict[str, Any]) -> None:
@@ -373,7 +387,7 @@ CUT_SHORT = completed("failed", {"message": "Incomplete response returned, reaso
     ],
 )
 def test_usage_of_a_turn(notifications: list[tuple[str, dict[str, Any]]], expected: Usage) -> None:
-    reports = [event.usage for event in read(*notifications) if isinstance(event, UsageReported)]
+    reports = [event.usage for event in read(*notifications) if isinstance(event, ResponseDone)]
     assert sum(reports, Usage()) == expected
 
 
@@ -413,93 +427,178 @@ def test_when_an_allowance_comes_back(
     assert read(*notifications) == [expected]
 
 
-@pytest.mark.parametrize(
-    ("message", "info", "expected"),
-    [
-        pytest.param("m", "usageLimitExceeded", PlainError(QuotaExceeded, "m"), id="usage-limit"),
-        pytest.param("m", "rateLimitExceeded", PlainError(RateLimited, "m"), id="rate-limit"),
-        pytest.param("m", "contextWindowExceeded", PlainError(ContextTooLong, "m"), id="context"),
-        pytest.param("m", "modelNotFound", PlainError(UnknownModel, "m"), id="model"),
-        pytest.param("m", "unauthorized", UNAUTHORIZED, id="unauthorized"),
-        pytest.param("m", "badRequest", PlainError(InvalidRequest, "m"), id="bad-request"),
-        pytest.param("m", "serverOverloaded", PlainError(BackendUnavailable, "m"), id="overloaded"),
-        pytest.param("m", "internalServerError", PlainError(BackendUnavailable, "m"), id="internal"),
-        pytest.param("m", "cyberPolicy", PlainError(PolicyViolation, "m"), id="cyber"),
-        pytest.param("m", "misalignmentPolicyViolation", PlainError(PolicyViolation, "m"), id="misalignment"),
-        *(
-            pytest.param(
-                "m", {"httpConnectionFailed": {"httpStatusCode": status}}, expected, id=f"http-{status}"
-            )
-            for status, expected in {
-                400: PlainError(InvalidRequest, "m"),
-                401: UNAUTHORIZED,
-                403: UNAUTHORIZED,
-                404: PlainError(UnknownModel, "m"),
-                413: PlainError(ContextTooLong, "m"),
-                429: PlainError(RateLimited, "m"),
-                500: PlainError(BackendUnavailable, "m"),
-                502: PlainError(BackendUnavailable, "m"),
-                None: PlainError(BackendUnavailable, "m"),
-            }.items()
-        ),
-        pytest.param(
-            "m",
-            {"responseTooManyFailedAttempts": {"httpStatusCode": 429}},
-            PlainError(RateLimited, "m"),
-            id="too-many-attempts",
-        ),
-        pytest.param(
-            "m", {"responseStreamDisconnected": None}, PlainError(BackendUnavailable, "m"), id="no-details"
-        ),
-        pytest.param(
-            "stream closed before response.completed",
-            "other",
-            PlainError(BackendUnavailable, "stream closed before response.completed"),
-            id="broken-stream",
-        ),
-        pytest.param("Odd.", "other", PlainError(BackendRefused, "Odd."), id="other"),
-        pytest.param("Odd.", None, PlainError(BackendRefused, "Odd."), id="no-info"),
-        pytest.param("Odd.", "someFutureKind", PlainError(BackendRefused, "Odd."), id="unknown-kind"),
-        pytest.param("Odd.", {"a": {}, "b": {}}, PlainError(BackendRefused, "Odd."), id="two-kinds"),
-        pytest.param("[1]", "other", PlainError(BackendRefused, "[1]"), id="json-but-no-object"),
-        pytest.param(
-            '{"error":{"message":"Bad image.","param":"input","code":"invalid_image"}}',
-            "other",
-            PlainError(InvalidRequest, "Bad image.", "input", "invalid_image"),
-            id="upstream-400",
-        ),
-        pytest.param(
-            '{"error":{"message":"Too long.","param":"input","code":"context_length_exceeded"}}',
-            "other",
-            PlainError(ContextTooLong, "Too long.", "input"),
-            id="upstream-context",
-        ),
-        pytest.param(
-            '{"detail":"This model is not supported with this account."}',
-            "other",
-            PlainError(InvalidRequest, "This model is not supported with this account."),
-            id="upstream-400-with-detail",
-        ),
-        pytest.param(
-            "unexpected status 503: busy, url: http://10.0.0.1:8000/v1/responses",
-            {"responseStreamFailed": {"httpStatusCode": 503}},
-            PlainError(BackendUnavailable, "unexpected status 503: busy"),
-            id="the-url-is-stripped",
-        ),
-    ],
-)
-def test_build_error(message: str, info: Any, expected: PlainError) -> None:
-    assert to_plain_error(build_error(message, info)) == expected
+def signal(name: str, arguments: str, call_id: str = "c1", choice: int = 1) -> ToolSignal:
+    payload = {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
+    return ToolSignal(choice, payload)
+
+
+def called(name: str, arguments: str, call_id: str = "c1", **more: Any) -> tuple[str, dict[str, Any]]:
+    item = {"type": "function_call", "id": "fc_1", "name": name, "arguments": arguments, "call_id": call_id}
+    return raw(item | more)
+
+
+SPECS = [ToolSpec("f"), ToolSpec("my.tool"), ToolSpec("exec_command")]
+DONE = ("rawResponse/completed", {"usage": {"inputTokens": 4}})
+RETRYING = ("error", {"error": {"message": "Reconnecting... 1/5"}, "willRetry": True})
+CALL_CASES = [
+    pytest.param([called("f", '{"a": 1}')], [], id="nothing-before-the-response-is-complete"),
+    pytest.param(
+        [called("f", '{"a": 1}'), DONE],
+        [signal("f", '{"a": 1}'), ResponseDone(1, Usage(4))],
+        id="then-the-call-as-it-was-written",
+    ),
+    pytest.param(
+        [called("f", "{}", "c1"), called("f", "[]", "c2"), called("f", "{}", "c3"), DONE],
+        [
+            signal("f", "{}", "c1"),
+            signal("f", "[]", "c2"),
+            signal("f", "{}", "c3"),
+            ResponseDone(1, Usage(4)),
+        ],
+        id="a-batch-in-its-order",
+    ),
+    pytest.param(
+        [called("f", "{}"), DONE, DONE],
+        [signal("f", "{}"), ResponseDone(1, Usage(4)), ResponseDone(1, Usage(4))],
+        id="told-once",
+    ),
+    pytest.param(
+        [called(ToolNames(SPECS).to_codex("my.tool"), "{}"), DONE],
+        [signal("my.tool", "{}"), ResponseDone(1, Usage(4))],
+        id="the-client's-own-name",
+    ),
+    pytest.param(
+        [called("nope", "{}", "c1"), called("f", "{}", "c2"), DONE],
+        [CallRejected(1), signal("f", "{}", "c2"), ResponseDone(1, Usage(4))],
+        id="no-such-tool",
+    ),
+    pytest.param(
+        [called("exec_command", "{}"), DONE],
+        [CallRejected(1), ResponseDone(1, Usage(4))],
+        id="a-name-codex-knows-under-another",
+    ),
+    pytest.param(
+        [called("f", "{}", namespace="n"), DONE],
+        [CallRejected(1), ResponseDone(1, Usage(4))],
+        id="a-tool-of-another-namespace",
+    ),
+    pytest.param(
+        [called("f", "{}", namespace=None), DONE],
+        [signal("f", "{}"), ResponseDone(1, Usage(4))],
+        id="of-no-namespace",
+    ),
+    pytest.param(
+        [called("f", '{"a":'), DONE], [CallRejected(1), ResponseDone(1, Usage(4))], id="unreadable-arguments"
+    ),
+    pytest.param(
+        [called("f", "{}"), RETRYING, DONE],
+        [Retrying(1, "Reconnecting... 1/5"), ResponseDone(1, Usage(4))],
+        id="a-broken-response-made-no-calls",
+    ),
+    pytest.param(
+        [called("f", "{}"), completed("completed"), DONE],
+        [TurnEnded(1, STOP), ResponseDone(1, Usage(4))],
+        id="nor-did-one-whose-turn-ended",
+    ),
+    pytest.param(
+        [
+            raw({"type": "function_call", "name": "f", "arguments": "{}", "call_id": "c"}, "auto-compact-0"),
+            DONE,
+        ],
+        [ResponseDone(1, Usage(4))],
+        id="an-injected-call-echoed",
+    ),
+]
+
+
+def read_calls(notifications: list[tuple[str, dict[str, Any]]], names: ToolNames | None) -> list[Any]:
+    reader = NotificationReader(names)
+    reader.add_thread("t1", 1)
+    told = [Notification(method, {"threadId": "t1", **params}) for method, params in notifications]
+    return to_plain(event for each in told for event in reader.read(each))
+
+
+@pytest.mark.parametrize(("notifications", "expected"), CALL_CASES)
+def test_calls(notifications: list[tuple[str, dict[str, Any]]], expected: list[BackendEvent]) -> None:
+    assert read_calls(notifications, ToolNames(SPECS)) == expected
+
+
+def test_without_tools_every_call_is_rejected() -> None:
+    expected = [CallRejected(1), ResponseDone(1, Usage(4))]
+    assert read_calls([called("f", "{}"), DONE], None) == expected
 
 
 @pytest.mark.parametrize(
-    ("message", "expected"),
+    ("recording", "tool", "expected"),
     [
-        pytest.param("busy, url: https://a.b/c?d=e", "busy", id="at-the-end"),
-        pytest.param("busy, url: https://a.b/c, request id: 1", "busy request id: 1", id="in-the-middle"),
-        pytest.param("see https://a.b/c", "see https://a.b/c", id="an-address-that-is-no-call"),
-        pytest.param("busy", "busy", id="none"),
+        pytest.param(
+            "parked-then-answered",
+            "get_weather",
+            [
+                signal("get_weather", '{"city": "Paris"}', "call_A", 0),
+                signal("get_weather", '{"city":"日本 🚀"}', "call_B", 0),
+                ResponseDone(0, Usage(120, 100, 40, 12)),
+                ResponseDone(0, Usage(200, 150, 10, 2)),
+                TurnEnded(0, STOP),
+            ],
+            id="two-calls",
+        ),
+        pytest.param(
+            "malformed-tool-args",
+            "localSearch",
+            [
+                CallRejected(0),
+                ResponseDone(0, USAGE),
+                PlainError(BackendUnavailable, "The turn was interrupted."),
+            ],
+            id="malformed-arguments",
+        ),
+        pytest.param(
+            "unknown-tool-call",
+            "localSearch",
+            [CallRejected(0), ResponseDone(0, USAGE), ResponseDone(0, USAGE), TurnEnded(0, STOP)],
+            id="an-unknown-tool",
+        ),
+        pytest.param(
+            "stream-broken-after-call",
+            "get_weather",
+            [
+                PlainError(
+                    BackendUnavailable,
+                    "stream disconnected before completion: stream closed before response.completed",
+                )
+            ],
+            id="broken-behind-a-call",
+        ),
+        pytest.param(
+            "two-tool-calls-interrupted",
+            "localSearch",
+            [
+                signal("localSearch", '{"query":"quarterly plan","salientTerms":["plan","q3"]}', "call_0", 0),
+                signal("localSearch", '{"query":"日本語 🚀"}', "call_1", 0),
+                ResponseDone(0, USAGE),
+                PlainError(BackendUnavailable, "The turn was interrupted."),
+            ],
+            id="interrupted-while-they-wait",
+        ),
     ],
 )
-def test_strip_url(message: str, expected: str) -> None:
-    assert strip_url(message) == expected
+def test_recorded_calls(recording: str, tool: str, expected: list[Any]) -> None:
+    transcript = Transcript(f"tool-calls/{recording}")
+    reader = NotificationReader(ToolNames([ToolSpec(tool)]))
+    reader.add_thread(transcript.thread_ids()[0], 0)
+    events = [event for each in transcript.notifications() for event in reader.read(each)]
+    about_calls = (ToolSignal, CallRejected, ResponseDone, TurnEnded, TurnFailed)
+    assert to_plain(event for event in events if isinstance(event, about_calls)) == expected
+
+
+def test_a_dropped_thread_is_of_no_interest() -> None:
+    reader = NotificationReader(ToolNames(SPECS))
+    reader.add_thread("t1", 1)
+    told = [
+        Notification(method, {"threadId": "t1", **params}) for method, params in [called("f", "{}"), DONE]
+    ]
+    assert (reader.read(told[0]), reader.holds_calls("t1")) == ([], True)
+    reader.drop_thread("t1")
+    end = Notification("turn/completed", {"threadId": "t1", "turn": {"status": "interrupted"}})
+    assert (reader.read(told[1]), reader.read(end), reader.holds_calls("t1")) == ([], [], False)

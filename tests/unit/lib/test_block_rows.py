@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.lib.block_rows import TextPattern, build_use_tool_row, read_match
+from app.lib.block_rows import Reading, TextPattern, build_use_tool_row, read_match
 from app.lib.tool_calls import ParsedTextBlock
 
 BLOCK = ParsedTextBlock(1, 4, "f", "{}")
@@ -64,7 +64,7 @@ def test_an_opener_and_its_closer_must_be_told_apart(opener: str, closer: str, i
 @pytest.mark.parametrize(("names", "is_call"), [(None, True), (["f"], True), (["g"], False), ([], False)])
 def test_use_tool_may_be_kept_to_declared_tools(names: list[str] | None, is_call: bool) -> None:
     block = "<use_tool><name>f</name></use_tool>"
-    assert (build_use_tool_row(names).read(block) is not None) == is_call
+    assert isinstance(build_use_tool_row(names).read(block), Reading) == is_call
 
 
 def test_a_matcher_may_find_nothing_at_all() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.lib.dialects.chat import ChatIdentity, ChatStream, build_completion
+from app.lib.dialects.chat import ChatIdentity, ChatStream, ChatStyle, build_completion
 from app.lib.errors import RateLimited
 from app.lib.events import (
     Began,
@@ -25,14 +25,19 @@ from app.lib.events import (
     TurnEvent,
     Usage,
 )
+from app.lib.output_mode import OutputMode
 from app.lib.result import ChoiceResult, TurnResult, collect
 from app.lib.tool_call_aggregator import ToolCallAggregator
 from app.lib.tool_calls import TextCall
 from tests.support.cuts import every_cut
+from tests.support.growth import grows_linearly
 from tests.support.sse import DONE, read_frames
 
 IDENTITY = ChatIdentity("chatcmpl-1", 1700000000, "gpt-5.5")
-STOP, LENGTH = FinishReason.STOP, FinishReason.LENGTH
+STOP, LENGTH, CALLS = FinishReason.STOP, FinishReason.LENGTH, FinishReason.TOOL_CALLS
+XML, JSON = ChatStyle(), ChatStyle(OutputMode.OPENAI_JSON)
+CUMULATIVE = ChatStyle(OutputMode.OPENAI_JSON, cumulative=True)
+LEGACY_XML, LEGACY_JSON = ChatStyle(legacy=True), ChatStyle(OutputMode.OPENAI_JSON, legacy=True)
 USAGE = Usage(120, 100, 20, 5)
 WIRE_USAGE = {
     "prompt_tokens": 120,
@@ -62,13 +67,20 @@ def role(index: int) -> dict[str, Any]:
     return choice(index, {"role": "assistant", "content": ""})
 
 
-def call(index: int, text: str) -> dict[str, Any]:
-    return {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
+def more(index: int, text: str, so_far: str | None = None) -> dict[str, Any]:
+    """More of a call's arguments; where the style repeats them, with all of them so far."""
+    repeated = {} if so_far is None else {"arguments": so_far}
+    return {"tool_calls": [{"index": index, "function": {"arguments": text}, **repeated}]}
 
 
-def call_start(index: int, id_: str, name: str) -> dict[str, Any]:
+def start(index: int, id_: str, name: str, so_far: str | None = None) -> dict[str, Any]:
     function = {"name": name, "arguments": ""}
-    return {"tool_calls": [{"index": index, "id": id_, "type": "function", "function": function}]}
+    repeated = {} if so_far is None else {"arguments": so_far}
+    return {"tool_calls": [{"index": index, "id": id_, "type": "function", "function": function, **repeated}]}
+
+
+def legacy(**function: str) -> dict[str, Any]:
+    return {"function_call": function}
 
 
 AGGREGATOR = ToolCallAggregator("r")
@@ -81,41 +93,126 @@ PIECES = [
     for function in ({"name": "h"}, {"arguments": "[1,"}, {"arguments": "1]"})
     for delta in AGGREGATOR.ingest_delta({"tool_calls": [{"index": 0, "function": function}]}, 1).deltas
 ]
-CALLS = FinishReason.TOOL_CALLS
+#: Two calls whose arguments are first told as a value, and then anew in pieces.
+ANEW_AGGREGATOR = ToolCallAggregator()
+ANEW = [
+    ToolCalled(0, delta)
+    for place, function in (
+        (0, {"name": "f", "arguments": [1]}),
+        (1, {"name": "g", "arguments": [1]}),
+        (0, {"arguments": "[1]"}),
+        (1, {"arguments": "[2]"}),
+        (0, {"arguments": ",[2]"}),
+    )
+    for delta in ANEW_AGGREGATOR.ingest_delta({"tool_calls": [{"index": place, "function": function}]}).deltas
+]
+#: What every style is shown: text, two calls with their blocks, and a call in pieces in another choice.
+CALLING: list[TurnEvent] = [
+    Note(0, NoteKind.BUFFER_STARTED, "use_tool"),
+    Text(0, "m", "Look: "),
+    *(FULL, ToolBlock(0, "m", "<use_tool>1</use_tool>")),
+    *(PIECES[0], BARE, PIECES[1], PIECES[2]),
+    ToolBlock(0, "m", "<use_tool>2</use_tool>"),
+    *(Finished(0, CALLS), Finished(1, CALLS), Completed(USAGE)),
+]
+
+
+@pytest.mark.parametrize(
+    ("style", "expected"),
+    [
+        pytest.param(
+            XML,
+            [
+                choice(0, {"content": "Look: "}),
+                choice(0, start(0, "tool_0_0_r", "f", "")),
+                choice(0, more(0, '{"a":1}', '{"a":1}')),
+                choice(0, {"content": "<use_tool>1</use_tool>"}),
+                choice(1, start(0, "tool_1_0_r", "h", "")),
+                choice(0, start(1, "tool_0_1_r", "g", "")),
+                choice(1, more(0, "[1,", "[1,")),
+                choice(1, more(0, "1]", "[1,1]")),
+                choice(0, more(1, "{}", "{}")),
+                choice(0, {"content": "<use_tool>2</use_tool>"}),
+                choice(0, {}, "tool_calls"),
+                choice(1, {}, "tool_calls"),
+            ],
+            id="obsidian-xml-calls-go-out-before-their-blocks-and-never-twice",
+        ),
+        pytest.param(
+            JSON,
+            [
+                choice(0, {"content": "Look: "}),
+                choice(0, start(0, "tool_0_0_r", "f")),
+                choice(0, more(0, '{"a":1}')),
+                choice(1, start(0, "tool_1_0_r", "h")),
+                choice(0, start(1, "tool_0_1_r", "g")),
+                choice(1, more(0, "[1,")),
+                choice(1, more(0, "1]")),
+                choice(0, more(1, "{}")),
+                choice(0, {}, "tool_calls"),
+                choice(1, {}, "tool_calls"),
+            ],
+            id="openai-json-has-no-blocks",
+        ),
+        pytest.param(
+            CUMULATIVE,
+            [
+                choice(0, {"content": "Look: "}),
+                choice(0, start(0, "tool_0_0_r", "f", "")),
+                choice(0, more(0, '{"a":1}', '{"a":1}')),
+                choice(1, start(0, "tool_1_0_r", "h", "")),
+                choice(0, start(1, "tool_0_1_r", "g", "")),
+                choice(1, more(0, "[1,", "[1,")),
+                choice(1, more(0, "1]", "[1,1]")),
+                choice(0, more(1, "{}", "{}")),
+                choice(0, {}, "tool_calls"),
+                choice(1, {}, "tool_calls"),
+            ],
+            id="openai-json-with-all-arguments-so-far",
+        ),
+        pytest.param(
+            LEGACY_XML,
+            [
+                choice(0, {"content": "Look: "}),
+                choice(0, legacy(name="f", arguments="")),
+                choice(0, legacy(arguments='{"a":1}')),
+                choice(0, {"content": "<use_tool>1</use_tool>"}),
+                choice(1, legacy(name="h", arguments="")),
+                choice(1, legacy(arguments="[1,")),
+                choice(1, legacy(arguments="1]")),
+                choice(0, {"content": "<use_tool>2</use_tool>"}),
+                choice(0, {}, "function_call"),
+                choice(1, {}, "function_call"),
+            ],
+            id="functions-in-obsidian-xml",
+        ),
+        pytest.param(
+            LEGACY_JSON,
+            [
+                choice(0, {"content": "Look: "}),
+                choice(0, legacy(name="f", arguments="")),
+                choice(0, legacy(arguments='{"a":1}')),
+                choice(1, legacy(name="h", arguments="")),
+                choice(1, legacy(arguments="[1,")),
+                choice(1, legacy(arguments="1]")),
+                choice(0, {}, "function_call"),
+                choice(1, {}, "function_call"),
+            ],
+            id="functions-in-openai-json",
+        ),
+    ],
+)
+def test_calls_in_a_stream(style: ChatStyle, expected: list[dict[str, Any]]) -> None:
+    got = []
+    for cut in every_cut(CALLING):
+        stream = ChatStream(IDENTITY, 2, False, style)
+        got.append(read_frames(stream.open() + b"".join(map(stream.feed, cut))))
+    assert got == [[*map(chunk, [role(0), role(1), *expected]), DONE]] * len(got)
 
 
 @pytest.mark.parametrize(
     ("choices", "include_usage", "events", "expected"),
     [
-        pytest.param(
-            2,
-            False,
-            [
-                Note(0, NoteKind.BUFFER_STARTED, "use_tool"),
-                Text(0, "m", "Look: "),
-                *(FULL, ToolBlock(0, "m", "<use_tool>1</use_tool>")),
-                *(PIECES[0], BARE, PIECES[1], PIECES[2]),
-                ToolBlock(0, "m", "<use_tool>2</use_tool>"),
-                *(Finished(0, CALLS), Finished(1, CALLS), Completed(USAGE)),
-            ],
-            [
-                *(chunk(role(0)), chunk(role(1))),
-                chunk(choice(0, {"content": "Look: "})),
-                chunk(choice(0, call_start(0, "tool_0_0_r", "f"))),
-                chunk(choice(0, call(0, '{"a":1}'))),
-                chunk(choice(0, {"content": "<use_tool>1</use_tool>"})),
-                chunk(choice(1, call_start(0, "tool_1_0_r", "h"))),
-                chunk(choice(0, call_start(1, "tool_0_1_r", "g"))),
-                chunk(choice(1, call(0, "[1,"))),
-                chunk(choice(1, call(0, "1]"))),
-                chunk(choice(0, call(1, "{}"))),
-                chunk(choice(0, {"content": "<use_tool>2</use_tool>"})),
-                chunk(choice(0, {}, "tool_calls")),
-                chunk(choice(1, {}, "tool_calls")),
-                DONE,
-            ],
-            id="calls-go-out-before-their-blocks-and-never-twice",
-        ),
         pytest.param(
             1,
             False,
@@ -210,6 +307,22 @@ CALLS = FinishReason.TOOL_CALLS
             ],
             id="a-failure-on-the-way",
         ),
+        pytest.param(
+            1,
+            False,
+            [*ANEW, Finished(0, CALLS), Completed(USAGE)],
+            [
+                chunk(role(0)),
+                chunk(choice(0, start(0, "tool_0_0", "f", ""))),
+                chunk(choice(0, more(0, "[1]", "[1]"))),
+                chunk(choice(0, start(1, "tool_0_1", "g", ""))),
+                chunk(choice(0, more(1, "[1]", "[1]"))),
+                chunk(choice(0, more(0, ",[2]", "[1],[2]"))),
+                chunk(choice(0, {}, "tool_calls")),
+                DONE,
+            ],
+            id="arguments-told-anew-are-sent-as-far-as-they-go-on",
+        ),
         pytest.param(1, False, [], [chunk(role(0))], id="nothing-yet"),
     ],
 )
@@ -259,87 +372,150 @@ def test_stream(choices: int, include_usage: bool, events: list[TurnEvent], expe
             ],
             id="two-choices",
         ),
-        pytest.param(
-            TurnResult(
-                (
-                    ChoiceResult(
-                        "Look: ",
-                        (),
-                        CALLS,
-                        (FULL.delta.to_record(), BARE.delta.to_record()),
-                        ((6, "<use_tool>…</use_tool>"),),
-                    ),
-                ),
-                USAGE,
-            ),
-            [
-                {
-                    "index": 0,
-                    "message": {
-                        "role": "assistant",
-                        "content": "Look: <use_tool>…</use_tool>",
-                        "refusal": None,
-                        "tool_calls": [
-                            {
-                                "id": "tool_0_0_r",
-                                "type": "function",
-                                "function": {"name": "f", "arguments": '{"a":1}'},
-                            },
-                            {
-                                "id": "tool_0_1_r",
-                                "type": "function",
-                                "function": {"name": "g", "arguments": "{}"},
-                            },
-                        ],
-                    },
-                    "logprobs": None,
-                    "finish_reason": "tool_calls",
-                },
-            ],
-            id="calls",
-        ),
     ],
 )
 def test_envelope(result: TurnResult, expected: list[dict[str, Any]]) -> None:
-    assert build_completion(IDENTITY, result) == {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 1700000000,
-        "model": "gpt-5.5",
-        "choices": expected,
-        "usage": WIRE_USAGE,
-    }
+    for style in (XML, JSON, CUMULATIVE, LEGACY_XML, LEGACY_JSON):
+        assert build_completion(IDENTITY, result, style) == {
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "created": 1700000000,
+            "model": "gpt-5.5",
+            "choices": expected,
+            "usage": WIRE_USAGE,
+        }
 
 
-shown = st.one_of(
-    st.builds(Began, st.integers(0, 1)),
-    st.builds(Text, st.integers(0, 1), st.just("m"), st.text(max_size=8)),
-    st.builds(Reasoning, st.integers(0, 1), st.just("r"), st.integers(0, 2), st.text(max_size=8)),
+RECORDS = (FULL.delta.to_record(), BARE.delta.to_record())
+BLOCK = "<use_tool>…</use_tool>"
+TOOL_CALLS = {
+    "tool_calls": [
+        {"id": "tool_0_0_r", "type": "function", "function": {"name": "f", "arguments": '{"a":1}'}},
+        {"id": "tool_0_1_r", "type": "function", "function": {"name": "g", "arguments": "{}"}},
+    ]
+}
+FUNCTION_CALL = {"function_call": {"name": "f", "arguments": '{"a":1}'}}
+
+
+@pytest.mark.parametrize(
+    ("style", "text", "blocks", "content", "calls", "finish"),
+    [
+        pytest.param(XML, "Look: ", ((6, BLOCK),), f"Look: {BLOCK}", TOOL_CALLS, "tool_calls", id="xml"),
+        pytest.param(XML, "", ((0, BLOCK),), BLOCK, TOOL_CALLS, "tool_calls", id="xml-only-a-block"),
+        pytest.param(XML, "", (), "", TOOL_CALLS, "tool_calls", id="xml-no-block-either"),
+        pytest.param(JSON, "Look: ", ((6, BLOCK),), "Look: ", TOOL_CALLS, "tool_calls", id="json"),
+        pytest.param(JSON, "\n", ((1, BLOCK),), "\n", TOOL_CALLS, "tool_calls", id="json-white-space"),
+        pytest.param(JSON, "", ((0, BLOCK),), None, TOOL_CALLS, "tool_calls", id="json-only-calls"),
+        pytest.param(CUMULATIVE, "", (), None, TOOL_CALLS, "tool_calls", id="cumulative"),
+        pytest.param(
+            LEGACY_XML, "", ((0, BLOCK),), BLOCK, FUNCTION_CALL, "function_call", id="functions-in-xml"
+        ),
+        pytest.param(LEGACY_JSON, "", (), None, FUNCTION_CALL, "function_call", id="functions-in-json"),
+    ],
 )
-
-
-@given(st.lists(shown, max_size=20), st.booleans())
-def test_no_frame_mixes_and_the_folded_stream_is_the_body(
-    events: list[TurnEvent], include_usage: bool
+def test_calls_in_an_envelope(
+    style: ChatStyle,
+    text: str,
+    blocks: tuple[tuple[int, str], ...],
+    content: str | None,
+    calls: dict[str, Any],
+    finish: str,
 ) -> None:
-    """Parity at its smallest: concatenating deltas, as every client does, gives the envelope's messages."""
-    turn = [*events, Finished(0, STOP), Finished(1, LENGTH), Completed(USAGE)]
-    stream = ChatStream(IDENTITY, 2, include_usage)
+    result = TurnResult((ChoiceResult(text, (), CALLS, RECORDS, blocks),), USAGE)
+    assert build_completion(IDENTITY, result, style)["choices"] == [
+        {
+            "index": 0,
+            "message": {"role": "assistant", "content": content, "refusal": None, **calls},
+            "logprobs": None,
+            "finish_reason": finish,
+        }
+    ]
+
+
+choices = st.integers(0, 1)
+shown = st.one_of(
+    st.builds(Began, choices),
+    st.builds(Text, choices, st.just("m"), st.text(max_size=8)),
+    st.builds(Reasoning, choices, st.just("r"), st.integers(0, 2), st.text(max_size=8)),
+)
+#: More of a call: which choice's, in which place, and its text.
+piece = st.tuples(choices, st.integers(0, 2), st.text(min_size=1, max_size=4))
+#: A call that a block spells: its choice, what arguments it has, and the block, if that is shown.
+spelt = st.tuples(choices, st.text(max_size=4), st.just("") | st.just("<b>"))
+styles = st.builds(ChatStyle, st.sampled_from(OutputMode), st.booleans(), st.booleans())
+
+
+def build_turn(steps: list[Any]) -> list[TurnEvent]:
+    aggregator, events = ToolCallAggregator(), []
+    for step in steps:
+        match step:
+            case (index, int(place), text):
+                call = {"index": place, "function": {"name": f"f{place}", "arguments": text}}
+                deltas = aggregator.ingest_delta({"tool_calls": [call]}, index).deltas
+                events += [ToolCalled(index, delta) for delta in deltas]
+            case (index, text, block):
+                events.append(ToolCalled(index, aggregator.ingest_call(TextCall("g", text), index)))
+                events += [ToolBlock(index, "m", block)] if block else []
+            case event:
+                events.append(event)
+    ends = [Finished(index, CALLS if aggregator.has_calls(index) else LENGTH) for index in range(2)]
+    return [*events, *ends, Completed(USAGE)]
+
+
+def add_up(whole: dict[str, Any], delta: dict[str, Any]) -> None:
+    """What every client does with a delta: text behind text, calls by their index."""
+    for key, value in delta.items():
+        match value:
+            case str():
+                whole[key] = whole.get(key, "") + value
+            case dict():
+                add_up(whole.setdefault(key, {}), value)
+            case [{"index": index, **call}]:
+                add_up(whole.setdefault(key, {}).setdefault(index, {}), call)
+
+
+DELTAS: list[set[str]] = [
+    {"role", "content"},
+    *({key} for key in ("content", "reasoning_content", "tool_calls", "function_call")),
+    set(),
+]
+
+
+@given(st.lists(shown | piece | spelt, max_size=20), st.booleans(), styles)
+def test_no_frame_mixes_and_the_folded_stream_is_the_body(
+    steps: list[Any], include_usage: bool, style: ChatStyle
+) -> None:
+    """Parity at its smallest: deltas added up, as every client does it, give the envelope's messages.
+
+    Only that no content is `""` in a stream, whose first frame says so before anything is known.
+    """
+    turn = build_turn(steps)
+    stream = ChatStream(IDENTITY, 2, include_usage, style)
     *chunks, done = read_frames(stream.open() + stream.feed(turn))
     assert done == DONE
-    folded = [{"content": "", "reasoning_content": "", "finish_reason": ""} for _ in range(2)]
+    folded: list[dict[str, Any]] = [{}, {}]
     for part in (part for each in chunks for part in each["choices"]):
-        assert set(part["delta"]) in ({"role", "content"}, {"content"}, {"reasoning_content"}, set())
-        mine = folded[part["index"]]
-        for key in set(part["delta"]) - {"role"}:
-            mine[key] += part["delta"][key]
-        mine["finish_reason"] += part["finish_reason"] or ""
-    body = build_completion(IDENTITY, collect([turn], 2))
-    assert folded == [
-        {
-            "content": part["message"]["content"],
-            "reasoning_content": part["message"].get("reasoning_content", ""),
-            "finish_reason": part["finish_reason"],
-        }
+        assert set(part["delta"]) in DELTAS
+        add_up(folded[part["index"]], part["delta"] | {"finish": part["finish_reason"] or ""})
+    body = build_completion(IDENTITY, collect([turn], 2), style)
+    assert [to_message(each) for each in folded] == [
+        {**part["message"], "content": part["message"]["content"] or "", "finish": part["finish_reason"]}
         for part in body["choices"]
     ]
+
+
+def to_message(folded: dict[str, Any]) -> dict[str, Any]:
+    """A folded stream as its body has it: calls in a list, without what some styles repeat."""
+    calls = folded.get("tool_calls", {}).values()
+    listed = [{key: call[key] for key in ("id", "type", "function")} for call in calls]
+    return folded | {"refusal": None} | ({"tool_calls": listed} if listed else {})
+
+
+def test_a_call_costs_the_same_however_many_came_before_it() -> None:
+    def run(text: str) -> None:
+        aggregator, stream = ToolCallAggregator(), ChatStream(IDENTITY)
+        for name in text:
+            called = ToolCalled(0, aggregator.ingest_call(TextCall(name, "{}")))
+            stream.feed([called, ToolBlock(0, "m", "<b>")])
+
+    assert grows_linearly(run, "f", 2000)

@@ -155,7 +155,7 @@ def test_unknown_tools(registry: ToolRegistry, fatal: bool) -> None:
 
 
 def test_a_long_name_is_told_by_its_beginning() -> None:
-    shown = "x" * 127 + "…"
+    shown = "x" * 255 + "…"
     expected = refused(ProblemKind.UNKNOWN_TOOL, shown, "no such tool is declared")
     assert judge_call("x" * 1000, "{}", ONLY_SOFT, time.thread_time) == expected
 

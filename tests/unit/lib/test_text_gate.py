@@ -147,7 +147,7 @@ CASES = [
     pytest.param(
         '<tool_call>{"name":"nope","arguments":"{}"}</tool_call>!',
         [
-            *(TC_STARTED, "{tool_call malformed}"),
+            *(TC_STARTED, "{tool_call no_call}"),
             '<tool_call>{"name":"nope","arguments":"{}"}</tool_call>!',
         ],
         id="an-unknown-tool-stays-text",

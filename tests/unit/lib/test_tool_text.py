@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.lib.answer_rules import AnswerRules, ChatReading
 from app.lib.block_rows import RowSet, TextPattern, build_tool_call_row, build_use_tool_row
 from app.lib.deadlines import Deadlines
 from app.lib.errors import BackendUnavailable, ClientGone, InvalidToolCall
@@ -17,28 +18,24 @@ from app.lib.events import (
     BackendEvent,
     Began,
     Completed,
-    Failed,
-    Finished,
     FinishReason,
     MessageDone,
-    Note,
     Text,
     TextDelta,
     Tick,
     ToolBlock,
-    ToolCalled,
     TurnEnded,
-    TurnEvent,
     TurnFailed,
 )
-from app.lib.prompt import build_prompt
+from app.lib.output_mode import OutputMode
+from app.lib.prompt import build_prompt, mentions
 from app.lib.request import Message, Role, TextPart, TurnRequest
 from app.lib.stop_policy import StopMode, StopPolicy
 from app.lib.tool_registry import ToolRegistry, ToolSpec
-from app.lib.tool_text import TextTools, build_chat_tools
 from app.lib.turn import TurnCore
 from tests.support.at_tool import AT_TOOL, UNHELD_AT_TOOL
 from tests.support.cuts import every_cut
+from tests.support.events import show
 
 ALL = StopPolicy(mode=StopMode.ALL)
 RUN_ON = StopPolicy().run_on()
@@ -47,37 +44,13 @@ USE = "<use_tool><name>f</name><args>{}</args></use_tool>"
 AT = '@tool("x", {"a": 1})'
 
 
-def show(events: Iterable[TurnEvent]) -> list[str]:
-    """Events as short texts; adjacent texts are one, since streams cut them as they like."""
-    shown: list[str] = []
-    last: TurnEvent | None = None
-    for event in events:
-        if isinstance(event, Text) and isinstance(last, Text):
-            shown[-1] += event.text
-        else:
-            shown.append(event.text if isinstance(event, Text) else show_one(event))
-        last = event
-    return shown
+def read_chat(policy: StopPolicy, patterns: Sequence[TextPattern] = ()) -> AnswerRules:
+    """The rules of a chat request that declares no tools."""
+    return ChatReading(policy, patterns).suit(TurnRequest("m", ()), OutputMode.OBSIDIAN_XML, True)
 
 
-def show_one(event: Any) -> str:
-    match event:
-        case ToolCalled(choice, delta):
-            return f"{choice}:{delta.id} {delta.function.name}({delta.arguments})"
-        case ToolBlock(choice, item_id, text):
-            return f"{choice}:{item_id}[{text}]"
-        case Note(_, kind, row, reason):
-            return f"{{{kind} {row} {reason}}}"
-        case Finished(_, reason):
-            return f"finish {reason}"
-        case Failed(error):
-            return f"{type(error).__name__}: {error.message}"
-        case _:
-            return type(event).__name__
-
-
-def run(tools: TextTools, events: Iterable[BackendEvent], **options: Any) -> list[str]:
-    core = TurnCore(tools=tools, **options)
+def run(tools: AnswerRules, events: Iterable[BackendEvent], **options: Any) -> list[str]:
+    core = TurnCore(rules=tools, **options)
     out = [turn_event for event in events for turn_event in core.feed(event)]
     return show([*out, *core.finish()])
 
@@ -157,7 +130,7 @@ ENDED = ["finish tool_calls", "Completed"]
 )
 def test_text_for_every_cut(policy: StopPolicy, text: str, expected: list[str]) -> None:
     """Story 2.12 AC 1, 2; story 2.9 AC 3, 4, 21."""
-    tools = build_chat_tools(policy, [AT_TOOL])
+    tools = read_chat(policy, [AT_TOOL])
     ends = [MessageDone(0, "m", text), TurnEnded(0, STOP)]
     got = [run(tools, [*stream(*cut), *ends], id_suffix="r") for cut in every_cut(text)]
     assert got == [expected] * len(got)
@@ -165,32 +138,32 @@ def test_text_for_every_cut(policy: StopPolicy, text: str, expected: list[str]) 
 
 
 def test_a_call_outranks_the_turns_own_reason() -> None:
-    out = run(build_chat_tools(RUN_ON), [*stream(USE), TurnEnded(0, LENGTH)])
+    out = run(read_chat(RUN_ON), [*stream(USE), TurnEnded(0, LENGTH)])
     assert out[-2:] == ["finish tool_calls", "Completed"]
 
 
 def test_no_block_spans_two_items() -> None:
     events = [*stream("a <use_", item_id="m1"), *stream(f"tool>{USE}", item_id="m2"), TurnEnded(0, STOP)]
-    out = run(build_chat_tools(StopPolicy()), events)
+    out = run(read_chat(StopPolicy()), events)
     assert out == ["Began", "a <use_tool>", STARTED, FLUSHED, "0:tool_0_0 f({})", f"0:m2[{USE}]", *ENDED]
 
 
 def test_held_text_keeps_its_item() -> None:
-    core = TurnCore(tools=build_chat_tools(StopPolicy()))
+    core = TurnCore(rules=read_chat(StopPolicy()))
     events = [*stream("a <", item_id="m1"), *stream("b", item_id="m2")]
     assert core.feed_all(events) == [Began(0), Text(0, "m1", "a "), Text(0, "m1", "<"), Text(0, "m2", "b")]
 
 
 def test_the_end_of_an_item_lets_go() -> None:
     """Nothing that is ready waits: behind a whole message no more can come."""
-    core = TurnCore(tools=build_chat_tools(StopPolicy()))
+    core = TurnCore(rules=read_chat(StopPolicy()))
     out = core.feed_all([*stream("1 <"), MessageDone(0, "other", ""), MessageDone(0, "m", "1 <")])
     assert out == [Began(0), Text(0, "m", "1 "), Text(0, "m", "<")]
 
 
 def test_choices_hold_and_end_on_their_own() -> None:
     """Only choice 1 calls a tool; story 2.9's review."""
-    core = TurnCore(2, tools=build_chat_tools(StopPolicy()))
+    core = TurnCore(2, rules=read_chat(StopPolicy()))
     events: list[BackendEvent] = [
         TextDelta(1, "m", USE[:9]),
         TextDelta(0, "m", "plain"),
@@ -242,7 +215,7 @@ def test_choices_hold_and_end_on_their_own() -> None:
 )
 def test_what_is_held_goes_out_before_the_error(last: list[BackendEvent], reason: str, error: str) -> None:
     """Story 2.12 AC 2: a stream that breaks inside a block loses nothing."""
-    tools, deadlines = build_chat_tools(StopPolicy()), Deadlines(10, 20, 100)
+    tools, deadlines = read_chat(StopPolicy()), Deadlines(10, 20, 100)
     out = run(tools, [*stream("<use_tool>x"), *last], deadlines=deadlines)
     assert out == ["Began", STARTED, f"{{tool_buffer_aborted use_tool {reason}}}", "<use_tool>x", error]
 
@@ -259,7 +232,7 @@ def test_the_grace_of_mode_all() -> None:
         *stream("late"),
     ]
     called = ["0:tool_0_0 f({})", BLOCK, STARTED, FLUSHED, "0:tool_0_1 f({})", BLOCK]
-    assert run(build_chat_tools(ALL), events) == ["Began", STARTED, FLUSHED, *called, *ENDED]
+    assert run(read_chat(ALL), events) == ["Began", STARTED, FLUSHED, *called, *ENDED]
 
 
 STRICT = ToolSpec("strict", "", {"type": "object", "required": ["q"]}, True)
@@ -270,8 +243,8 @@ def sentinel(name: str, arguments: str) -> str:
     return f'<tool_call>{{"name":"{name}","arguments":"{arguments}"}}</tool_call>'
 
 
-def build_sentinel_tools(*specs: ToolSpec) -> TextTools:
-    return TextTools(RowSet([build_tool_call_row(ToolRegistry(specs), lambda: 0.0)]), RUN_ON)
+def build_sentinel_tools(*specs: ToolSpec) -> AnswerRules:
+    return AnswerRules(RowSet([build_tool_call_row(ToolRegistry(specs), lambda: 0.0)]), RUN_ON)
 
 
 REPAIRABLE = sentinel("soft", '{\\"q\\":1,}')
@@ -329,13 +302,13 @@ def test_a_refusal_found_only_at_the_end_fails_the_turn_too() -> None:
     row = dataclasses.replace(
         build_tool_call_row(ToolRegistry([STRICT]), lambda: 0.0), is_decided_at_once=False
     )
-    out = run(TextTools(RowSet([row]), RUN_ON), [*stream("<tool_call>{"), TurnEnded(0, STOP)])
+    out = run(AnswerRules(RowSet([row]), RUN_ON), [*stream("<tool_call>{"), TurnEnded(0, STOP)])
     assert out[-1].startswith(InvalidToolCall.__name__)
 
 
 def test_a_pattern_without_opener_is_matched_on_the_whole_text() -> None:
     """Its text is out by then; its calls are still calls."""
-    tools = build_chat_tools(StopPolicy(), [UNHELD_AT_TOOL])
+    tools = read_chat(StopPolicy(), [UNHELD_AT_TOOL])
     text = f"Look {AT} and more"
     expected = ["Began", text, '0:tool_0_0 x({"a": 1})', *ENDED]
     got = [
@@ -350,7 +323,7 @@ def test_a_pattern_without_opener_is_matched_on_the_whole_text() -> None:
 
 def test_a_pattern_without_opener_finds_nothing_inside_a_held_block() -> None:
     block = f"<use_tool><name>f</name><args>{AT}</args></use_tool>"
-    out = run(build_chat_tools(RUN_ON, [UNHELD_AT_TOOL]), [*stream(block), TurnEnded(0, STOP)])
+    out = run(read_chat(RUN_ON, [UNHELD_AT_TOOL]), [*stream(block), TurnEnded(0, STOP)])
     assert [line for line in out if "tool_0_" in line] == [f"0:tool_0_0 f({AT})"]
 
 
@@ -371,7 +344,9 @@ def test_only_instructions_make_a_cut(
     messages: list[tuple[Role, str]], patterns: tuple[TextPattern, ...], is_cut: bool
 ) -> None:
     said = [Message(role, (TextPart(text),)) for role, text in [*messages, (Role.USER, "Go.")]]
-    tools = build_chat_tools(StopPolicy(), patterns).suited_to(build_prompt(TurnRequest("m", tuple(said))))
+    request, reading = TurnRequest("m", tuple(said)), ChatReading(StopPolicy(), patterns)
+    expects_blocks = mentions(build_prompt(request), reading.openers)
+    tools = reading.suit(request, OutputMode.OBSIDIAN_XML, expects_blocks)
     out = run(tools, [*stream(f"{USE} tail"), TurnEnded(0, STOP)])
     assert (" tail" not in out) == is_cut
 
@@ -382,19 +357,20 @@ def test_only_instructions_make_a_cut(
     )
 )
 def test_law_nothing_is_lost_where_everything_flows_on(parts: list[str]) -> None:
-    core = TurnCore(tools=build_chat_tools(RUN_ON, [AT_TOOL]))
+    core = TurnCore(rules=read_chat(RUN_ON, [AT_TOOL]))
     out = core.feed_all([*stream(*parts), TurnEnded(0, STOP)])
     assert "".join(event.text for event in out if isinstance(event, Text | ToolBlock)) == "".join(parts)
     assert isinstance(out[-1], Completed)
 
 
 def test_blocks_of_declared_tools_only() -> None:
-    tools = TextTools(RowSet([build_use_tool_row(["g"])]), RUN_ON)
+    tools = AnswerRules(RowSet([build_use_tool_row(["g"])]), RUN_ON)
     out = run(tools, [*stream(USE), TurnEnded(0, STOP)])
     assert out == [
         "Began",
         STARTED,
-        "{tool_buffer_aborted use_tool malformed}",
+        "{tool_buffer_aborted use_tool no_call}",
+        "{tool_call_faulty use_tool unknown_tool}",
         USE,
         "finish stop",
         "Completed",
@@ -406,13 +382,15 @@ def test_nothing_behind_a_cut_can_fail_the_turn() -> None:
     rows = RowSet([build_use_tool_row(), build_tool_call_row(ToolRegistry([STRICT]), lambda: 0.0)])
     text = USE + sentinel("strict", "{}")
     expected = ["Began", STARTED, FLUSHED, "0:tool_0_0 f({})", BLOCK, *ENDED]
-    got = [run(TextTools(rows, StopPolicy()), [*stream(*cut), TurnEnded(0, STOP)]) for cut in every_cut(text)]
+    got = [
+        run(AnswerRules(rows, StopPolicy()), [*stream(*cut), TurnEnded(0, STOP)]) for cut in every_cut(text)
+    ]
     assert got == [expected] * len(got)
 
 
 def test_nothing_goes_out_behind_a_refusal() -> None:
     rows = build_tool_call_row(ToolRegistry([STRICT]), lambda: 0.0)
-    tools = TextTools(RowSet([rows]), RUN_ON, (UNHELD_AT_TOOL,))
+    tools = AnswerRules(RowSet([rows]), RUN_ON, (UNHELD_AT_TOOL,))
     out = run(tools, [*stream(AT + sentinel("strict", "{}") + AT), TurnEnded(0, STOP)])
     assert [line for line in out if "tool_0_" in line] == []
     assert out[-1].startswith(InvalidToolCall.__name__)
@@ -420,4 +398,4 @@ def test_nothing_goes_out_behind_a_refusal() -> None:
 
 def test_a_lone_bracket_does_not_stop_the_grace() -> None:
     events = [*stream(USE, "<"), Tick(0), Tick(0.3)]
-    assert run(build_chat_tools(ALL), events)[-2:] == ENDED
+    assert run(read_chat(ALL), events)[-2:] == ENDED

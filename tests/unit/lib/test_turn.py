@@ -29,6 +29,7 @@ from app.lib.events import (
     Reasoning,
     ReasoningDelta,
     ReasoningDone,
+    ResponseDone,
     Retrying,
     Text,
     TextDelta,
@@ -37,7 +38,6 @@ from app.lib.events import (
     TurnEvent,
     TurnFailed,
     Usage,
-    UsageReported,
 )
 from app.lib.turn import TurnCore
 from tests.support.cuts import every_cut
@@ -143,8 +143,8 @@ CASES = [
     pytest.param(
         1,
         [
-            UsageReported(0, Usage(1, 2, 3, 4)),
-            UsageReported(0, Usage(10, 20, 30, 40)),
+            ResponseDone(0, Usage(1, 2, 3, 4)),
+            ResponseDone(0, Usage(10, 20, 30, 40)),
             TurnEnded(0, STOP),
         ],
         [Began(0), Finished(0, STOP), Completed(Usage(11, 22, 33, 44))],
@@ -154,11 +154,11 @@ CASES = [
         2,
         [
             TextDelta(1, "m", "b"),
-            UsageReported(1, Usage(1, 1, 1, 1)),
+            ResponseDone(1, Usage(1, 1, 1, 1)),
             TurnEnded(1, LENGTH),
             TextDelta(1, "m", "late"),
             TextDelta(0, "m", "a"),
-            UsageReported(0, Usage(2, 2, 2, 2)),
+            ResponseDone(0, Usage(2, 2, 2, 2)),
             TurnEnded(0, STOP),
             TextDelta(0, "m", "late"),
         ],
@@ -245,7 +245,7 @@ def test_turn_events_for_every_cut(
         ),
         pytest.param(
             Deadlines(10, 20, 100),
-            [Tick(0), UsageReported(0, Usage(1)), Retrying(0, "…"), Tick(10)],
+            [Tick(0), ResponseDone(0, Usage(1)), Retrying(0, "…"), Tick(10)],
             [PlainError(BackendTimeout, "Codex was silent for 10 s.")],
             id="a-retry-and-usage-are-no-progress",
         ),
@@ -307,7 +307,7 @@ def choice_events(choices: int = 2) -> st.SearchStrategy[BackendEvent]:
         st.builds(MessageDone, choice, item_ids, st.text(max_size=8)),
         st.builds(ReasoningDelta, choice, item_ids, st.integers(0, 2), fragments),
         st.builds(ReasoningDone, choice, item_ids, st.lists(st.text(max_size=4), max_size=3).map(tuple)),
-        st.builds(UsageReported, choice, st.builds(Usage, *[st.integers(0, 9)] * 4)),
+        st.builds(ResponseDone, choice, st.builds(Usage, *[st.integers(0, 9)] * 4)),
     )
 
 
@@ -390,5 +390,5 @@ def test_batches_do_not_matter(events: list[BackendEvent], data: st.DataObject) 
 
 @given(st.lists(st.builds(Usage, *[st.integers(0, 1000)] * 4), max_size=5))
 def test_usage_is_summed(reports: list[Usage]) -> None:
-    events = [*(UsageReported(0, usage) for usage in reports), TurnEnded(0, STOP)]
+    events = [*(ResponseDone(0, usage) for usage in reports), TurnEnded(0, STOP)]
     assert TurnCore().feed_all(events)[-1] == Completed(sum(reports, Usage()))

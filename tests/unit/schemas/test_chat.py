@@ -8,22 +8,22 @@ import pytest
 
 from app.lib.errors import InvalidRequest
 from app.lib.models import EFFORTS
-from app.lib.request import ImagePart, Message, Role, TextPart, TurnRequest
-from app.schemas.chat import IGNORED, ChatRequest, ChatSchema
+from app.lib.request import JsonFormat, Message, Role, TextPart, ToolTransport, TurnRequest
+from app.lib.tool_registry import ChoiceMode, ToolChoice, ToolRegistry, ToolSpec
+from app.schemas.chat import IGNORED, STOP_RULE, STOPS_RULE, ChatRequest, ChatRules, ChatSchema
 from app.schemas.loading import find_first, load_body
+from app.schemas.tools import CALL_RULE, CHOICE_RULE, DEPTH_RULE
 
-SCHEMA = ChatSchema(max_choices=5)
+SCHEMA = ChatSchema(ChatRules())
 HI = {"role": "user", "content": "Hi"}
 BODY = {"model": "gpt-5.5", "messages": [HI]}
-PIXEL = "data:image/png;base64,AAAA"
+NOW = {"type": "function", "function": {"name": "now"}}
+STRICT = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
 
-ROLES = "Must be one of: system, developer, user, assistant."
-PARTS = "Must be one of: text, image_url."
-CONTENT = "Must be a string or a non-empty list of parts."
-MESSAGES = "Must be a non-empty list of messages."
-IMAGE = "Must be a PNG, JPEG, GIF or WebP image as a base64 data URL; nothing is fetched."
 BOUNDS = "Must be greater than or equal to 1 and less than or equal to 5."
+LEAST = "Must be greater than or equal to 1."
 LENGTH = "Length must be between 1 and 256."
+NO_AUDIO = "Audio is not served here."
 
 
 def load(**changes: Any) -> ChatRequest:
@@ -31,8 +31,15 @@ def load(**changes: Any) -> ChatRequest:
     return request
 
 
-def user(*content: Any) -> dict[str, Any]:
-    return {"messages": [{"role": "user", "content": list(content)}]}
+def json_schema(**nested: Any) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "answer", **nested}}
+
+
+def nest(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    for _ in range(levels - 1):
+        schema = {"properties": schema}
+    return schema
 
 
 @pytest.mark.parametrize(
@@ -43,84 +50,7 @@ def user(*content: Any) -> dict[str, Any]:
         pytest.param({"model": "x" * 257}, "model", LENGTH, id="model-long"),
         pytest.param({"model": 5}, "model", "Not a valid string.", id="model-number"),
         pytest.param({"messages": None}, "messages", "Field may not be null.", id="messages-null"),
-        pytest.param({"messages": []}, "messages", MESSAGES, id="messages-empty"),
-        pytest.param({"messages": "Hi"}, "messages", MESSAGES, id="messages-text"),
-        pytest.param(
-            {"messages": [{"role": "assistant", "content": None}]},
-            "messages",
-            "Must say something.",
-            id="messages-silent",
-        ),
-        pytest.param(
-            {
-                "messages": [
-                    {"role": "assistant", "content": [{"type": "image_url", "image_url": "data:image/"}]}
-                ]
-            },
-            "messages[0].content[0].type",
-            "Must be one of: text, refusal.",
-            id="image-of-the-assistant",
-        ),
-        pytest.param({"messages": HI}, "messages", MESSAGES, id="messages-object"),
         pytest.param({"messages": [HI, "Hi"]}, "messages[1]", "Must be an object.", id="message-text"),
-        pytest.param({"messages": [{"content": "Hi"}]}, "messages[0].role", ROLES, id="role-missing"),
-        pytest.param({"messages": [HI] * 3 + [{"role": "x"}]}, "messages[3].role", ROLES, id="role-unknown"),
-        pytest.param({"messages": [HI | {"role": ["user"]}]}, "messages[0].role", ROLES, id="role-list"),
-        pytest.param({"messages": [HI, {"role": "user"}]}, "messages[1].content", CONTENT, id="no-content"),
-        pytest.param(
-            {"messages": [HI | {"content": None}]}, "messages[0].content", CONTENT, id="content-null"
-        ),
-        pytest.param(
-            {"messages": [HI | {"content": 5}]}, "messages[0].content", CONTENT, id="content-number"
-        ),
-        pytest.param(
-            {"messages": [HI | {"content": {}}]}, "messages[0].content", CONTENT, id="content-object"
-        ),
-        pytest.param(user(), "messages[0].content", CONTENT, id="no-parts"),
-        pytest.param(user("Hi"), "messages[0].content[0].type", PARTS, id="part-text"),
-        pytest.param(user({"text": "Hi"}), "messages[0].content[0].type", PARTS, id="part-untyped"),
-        pytest.param(user({"type": ["text"]}), "messages[0].content[0].type", PARTS, id="part-type-list"),
-        pytest.param(
-            user({"type": "text", "text": "a"}, {"type": "input_audio"}),
-            "messages[0].content[1].type",
-            PARTS,
-            id="part-audio",
-        ),
-        pytest.param(
-            user({"type": "text"}), "messages[0].content[0].text", "Must be a string.", id="text-missing"
-        ),
-        pytest.param(
-            user({"type": "text", "text": 5}),
-            "messages[0].content[0].text",
-            "Must be a string.",
-            id="text-number",
-        ),
-        pytest.param(
-            {"messages": [{"role": "assistant", "content": [{"type": "refusal", "text": "No."}]}]},
-            "messages[0].content[0].refusal",
-            "Must be a string.",
-            id="refusal-missing",
-        ),
-        *(
-            pytest.param(
-                user({"type": "image_url", "image_url": image}),
-                "messages[0].content[0].image_url",
-                IMAGE,
-                id=f"image-{name}",
-            )
-            for name, image in {
-                "remote": {"url": "https://example.com/a.png"},
-                "file": {"url": "file:///etc/passwd"},
-                "remote-text": "http://example.com/a.png",
-                "text-data": {"url": "data:text/plain,hello"},
-                "undecodable": {"url": "data:image/png;base64,!!!!"},
-                "drawing": {"url": "data:image/svg+xml;base64,AAAA"},
-                "without-data": {"url": "data:image/png;base64,"},
-                "empty": {},
-                "null": None,
-                "number": {"url": 5},
-            }.items()
-        ),
         pytest.param({"stream": "maybe"}, "stream", "Not a valid boolean.", id="stream-text"),
         pytest.param({"stream": []}, "stream", "Not a valid boolean.", id="stream-list"),
         pytest.param({"stream": "true"}, "stream", "Not a valid boolean.", id="stream-word"),
@@ -151,6 +81,67 @@ def user(*content: Any) -> dict[str, Any]:
         ),
         pytest.param({"reasoning_effort": 5}, "reasoning_effort", "Not a valid string.", id="effort-number"),
         pytest.param({"logprobs": True}, "logprobs", "Codex gives no log probabilities.", id="logprobs"),
+        pytest.param(
+            {"reasoning": {"summary": "long"}},
+            "reasoning.summary",
+            "Must be one of: auto, concise, detailed, none.",
+            id="summary-unknown",
+        ),
+        pytest.param({"tools": NOW}, "tools", "Must be a list.", id="tools-object"),
+        pytest.param({"functions": ["now"]}, "functions[0]", "Must be an object.", id="functions-text"),
+        pytest.param({"tools": [NOW], "tool_choice": "any"}, "tool_choice", CHOICE_RULE, id="choice-unknown"),
+        pytest.param(
+            {"tool_choice": "required"}, "tool_choice", "No tools are declared.", id="nothing-to-call"
+        ),
+        pytest.param(
+            {"tools": [NOW], "tool_choice": {"type": "function", "function": {"name": "x"}}},
+            "tool_choice",
+            "`x` is not among the declared tools.",
+            id="choice-undeclared",
+        ),
+        pytest.param({"function_call": "required"}, "function_call", CALL_RULE, id="function-call-unknown"),
+        pytest.param(
+            {"functions": [{"name": "now"}], "function_call": {"name": "x"}},
+            "function_call",
+            "`x` is not among the declared tools.",
+            id="function-call-undeclared",
+        ),
+        pytest.param(
+            {"parallel_tool_calls": "no"}, "parallel_tool_calls", "Not a valid boolean.", id="parallel-text"
+        ),
+        pytest.param({"response_format": "json"}, "response_format", "Must be an object.", id="format-text"),
+        pytest.param({"stop": ""}, "stop", STOP_RULE, id="stop-empty"),
+        pytest.param({"stop": "x" * 1001}, "stop", STOP_RULE, id="stop-long"),
+        pytest.param({"stop": ["a", ""]}, "stop[1]", STOP_RULE, id="stop-empty-among-others"),
+        pytest.param({"stop": [5]}, "stop[0]", STOP_RULE, id="stop-number"),
+        pytest.param({"stop": ["a"] * 5}, "stop", STOPS_RULE, id="stops-many"),
+        pytest.param({"stop": {"a": "b"}}, "stop", STOPS_RULE, id="stop-object"),
+        *(
+            pytest.param({name: value}, name, message, id=f"{name}-{value}")
+            for name in ("max_tokens", "max_completion_tokens")
+            for value, message in (
+                (0, LEAST),
+                (-1, LEAST),
+                (1.5, "Not a valid integer."),
+                ("9", "Not a valid integer."),
+                (True, "Not a valid integer."),
+            )
+        ),
+        pytest.param({"modalities": ["text", "audio"]}, "modalities", NO_AUDIO, id="audio-wanted"),
+        pytest.param({"modalities": "text"}, "modalities", "Must be a list.", id="modalities-text"),
+        pytest.param({"audio": {"voice": "x"}}, "audio", NO_AUDIO, id="audio"),
+        pytest.param(
+            {"tools": [NOW, {"type": "function", "name": "a", "parameters": nest(101)}]},
+            "tools[1].parameters",
+            DEPTH_RULE,
+            id="tool-deep",
+        ),
+        pytest.param(
+            {"response_format": json_schema(schema=nest(5000))},
+            "response_format.json_schema.schema",
+            DEPTH_RULE,
+            id="format-deep",
+        ),
     ],
 )
 def test_bad_bodies(changes: dict[str, Any], param: str, message: str) -> None:
@@ -179,17 +170,41 @@ def test_incomplete_bodies(body: Any, param: str | None, message: str) -> None:
 
 
 HELLO = (Message(Role.USER, (TextPart("Hi"),)),)
-PLAIN = ChatRequest(TurnRequest("gpt-5.5", HELLO), stream=False, include_usage=False, ignored=())
+REGISTRY = ToolRegistry((ToolSpec("now"),))
 
 
 def plain_with(**changes: Any) -> ChatRequest:
-    turn = {"model": "gpt-5.5", "messages": HELLO, "effort": None, "choices": 1}
-    return ChatRequest(
-        TurnRequest(**{key: changes.get(key, value) for key, value in turn.items()}),
-        stream=changes.get("stream", False),
-        include_usage=changes.get("include_usage", False),
-        ignored=changes.get("ignored", ()),
-    )
+    beside = {
+        "stream": False,
+        "include_usage": False,
+        "declares_tools": False,
+        "legacy": False,
+        "ignored": (),
+    }
+    rest = {key: changes.pop(key, value) for key, value in beside.items()}
+    return ChatRequest(TurnRequest(**{"model": "gpt-5.5", "history": HELLO, **changes}), **rest)
+
+
+PLAIN = plain_with()
+EFFECTIVE = (
+    "audio",
+    "function_call",
+    "functions",
+    "logprobs",
+    "max_completion_tokens",
+    "max_tokens",
+    "modalities",
+    "n",
+    "parallel_tool_calls",
+    "reasoning",
+    "reasoning_effort",
+    "response_format",
+    "stop",
+    "stream",
+    "stream_options",
+    "tool_choice",
+    "tools",
+)
 
 
 @pytest.mark.parametrize(
@@ -197,11 +212,7 @@ def plain_with(**changes: Any) -> ChatRequest:
     [
         pytest.param({}, PLAIN, id="plain"),
         pytest.param({"some_future_key": {"a": 1}, "x": None}, PLAIN, id="unknown-keys"),
-        pytest.param(
-            dict.fromkeys(("stream", "stream_options", "n", "reasoning_effort", "logprobs", *IGNORED)),
-            PLAIN,
-            id="null-is-unset",
-        ),
+        pytest.param(dict.fromkeys((*EFFECTIVE, *IGNORED)), PLAIN, id="null-is-unset"),
         pytest.param({"stream": True}, plain_with(stream=True), id="stream"),
         pytest.param(
             {"stream": True, "stream_options": {"include_usage": True, "include_obfuscation": False}},
@@ -224,11 +235,71 @@ def plain_with(**changes: Any) -> ChatRequest:
             )
             for effort, id_ in ((None, "no-effort"), ("low", "effort-as-in-responses"))
         ),
+        *(
+            pytest.param(
+                {"reasoning": {"summary": summary}}, plain_with(summary=meant), id=f"summary-{summary}"
+            )
+            for summary, meant in (
+                ("auto", "auto"),
+                ("concise", "concise"),
+                ("detailed", "detailed"),
+                ("none", "none"),
+                (None, "auto"),
+            )
+        ),
         *(pytest.param({name: 0}, plain_with(ignored=(name,)), id=f"ignored-{name}") for name in IGNORED),
         pytest.param(
-            {"user": "me", "temperature": 0.5, "tools": [], "seed": False},
-            plain_with(ignored=("seed", "temperature", "tools", "user")),
+            {"user": "me", "temperature": 0.5, "max_tokens": 9, "seed": False},
+            plain_with(max_tokens=9, ignored=("max_tokens=estimated", "seed", "temperature", "user")),
             id="ignored-in-one-order",
+        ),
+        pytest.param({"stop": "a"}, plain_with(stop=("a",)), id="one-stop"),
+        pytest.param({"stop": ["a", "b"] * 2}, plain_with(stop=("a", "b", "a", "b")), id="most-stops"),
+        pytest.param({"stop": "x" * 1000}, plain_with(stop=("x" * 1000,)), id="longest-stop"),
+        pytest.param({"stop": []}, PLAIN, id="no-stops"),
+        *(
+            pytest.param({name: 1}, plain_with(max_tokens=1, ignored=(f"{name}=estimated",)), id=name)
+            for name in ("max_tokens", "max_completion_tokens")
+        ),
+        pytest.param(
+            {"max_tokens": 9, "max_completion_tokens": 7},
+            plain_with(max_tokens=7, ignored=("max_completion_tokens=estimated", "max_tokens")),
+            id="the-newer-limit-wins",
+        ),
+        pytest.param({"modalities": ["text"]}, PLAIN, id="text-wanted"),
+        pytest.param(
+            {"modalities": ["text", "image"]}, plain_with(ignored=("modalities",)), id="pictures-wanted"
+        ),
+        pytest.param({"response_format": {"type": "text"}}, PLAIN, id="format-text"),
+        pytest.param(
+            {"response_format": {"type": "json_object"}},
+            plain_with(json_format=JsonFormat(), ignored=("response_format=instructed",)),
+            id="format-object",
+        ),
+        pytest.param(
+            {"response_format": json_schema(schema=STRICT, strict=True)},
+            plain_with(json_format=JsonFormat(STRICT, True)),
+            id="format-strict",
+        ),
+        pytest.param(
+            {"response_format": json_schema(schema=STRICT)},
+            plain_with(json_format=JsonFormat(STRICT)),
+            id="format-strict-unsaid",
+        ),
+        pytest.param(
+            {"response_format": json_schema(schema={"type": "object"})},
+            plain_with(json_format=JsonFormat({"type": "object"}), ignored=("response_format=instructed",)),
+            id="format-loose",
+        ),
+        pytest.param(
+            {"response_format": {"type": "json_object"}, "tools": [NOW], "tool_choice": "required"},
+            plain_with(
+                json_format=JsonFormat(),
+                tools=ToolRegistry((ToolSpec("now"),), ToolChoice(ChoiceMode.REQUIRED)),
+                declares_tools=True,
+                ignored=("response_format",),
+            ),
+            id="format-of-an-answer-that-must-be-a-call",
         ),
     ],
 )
@@ -237,58 +308,102 @@ def test_good_bodies(changes: dict[str, Any], expected: ChatRequest) -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "expected"),
+    ("changes", "expected"),
     [
+        pytest.param({"tools": [NOW]}, plain_with(tools=REGISTRY, declares_tools=True), id="tools"),
+        pytest.param({"tools": []}, plain_with(declares_tools=True), id="no-tools"),
+        pytest.param({"tools": [], "tool_choice": "auto"}, plain_with(declares_tools=True), id="auto"),
         pytest.param(
-            {"role": "system", "content": "a"}, Message(Role.DEVELOPER, (TextPart("a"),)), id="system"
+            {"tool_choice": "none"},
+            plain_with(tools=ToolRegistry((), ToolChoice(ChoiceMode.NONE))),
+            id="none-of-none",
         ),
         pytest.param(
-            {"role": "developer", "content": "a"}, Message(Role.DEVELOPER, (TextPart("a"),)), id="developer"
-        ),
-        pytest.param({"role": "user", "content": ""}, Message(Role.USER, (TextPart(""),)), id="empty-text"),
-        pytest.param(
-            {"role": "assistant", "content": "a"}, Message(Role.ASSISTANT, (TextPart("a"),)), id="assistant"
+            {"functions": [{"name": "now"}]},
+            plain_with(tools=REGISTRY, declares_tools=True, legacy=True, parallel=False),
+            id="functions",
         ),
         pytest.param(
-            {"role": "assistant", "content": None}, Message(Role.ASSISTANT, ()), id="assistant-null"
-        ),
-        pytest.param({"role": "assistant"}, Message(Role.ASSISTANT, ()), id="assistant-without-content"),
-        pytest.param(
-            {"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]},
-            Message(Role.ASSISTANT, (TextPart("No."),)),
-            id="refusal",
+            {"functions": []}, plain_with(declares_tools=True, legacy=True, parallel=False), id="no-functions"
         ),
         pytest.param(
-            {"role": "user", "content": "a", "name": "Ann", "cache_control": {}},
-            Message(Role.USER, (TextPart("a"),)),
-            id="unknown-keys",
+            {"functions": [{"name": "now"}], "tools": []},
+            plain_with(tools=REGISTRY, declares_tools=True, legacy=True, parallel=False),
+            id="functions-beside-no-tools",
         ),
         pytest.param(
-            {
-                "role": "user",
-                "content": [
-                    {"type": "text", "text": "a", "cache_control": {}},
-                    {"type": "image_url", "image_url": {"url": PIXEL, "detail": "low"}},
-                    {"type": "image_url", "image_url": PIXEL},
-                ],
-            },
-            Message(Role.USER, (TextPart("a"), ImagePart(PIXEL), ImagePart(PIXEL))),
-            id="parts",
+            {"functions": [{"name": "now"}], "function_call": {"name": "now"}},
+            plain_with(
+                tools=ToolRegistry((ToolSpec("now"),), ToolChoice(ChoiceMode.NAMED, "now")),
+                declares_tools=True,
+                legacy=True,
+                parallel=False,
+            ),
+            id="function-call",
+        ),
+        pytest.param(
+            {"functions": [{"name": "now", "description": "Later."}, {"name": "a"}], "tools": [NOW]},
+            plain_with(tools=ToolRegistry((ToolSpec("now"), ToolSpec("a"))), declares_tools=True),
+            id="tools-count-before-functions",
+        ),
+        pytest.param(
+            {"tools": [NOW], "tool_choice": "none", "function_call": "auto"},
+            plain_with(
+                tools=ToolRegistry((ToolSpec("now"),), ToolChoice(ChoiceMode.NONE)), declares_tools=True
+            ),
+            id="tool-choice-counts-before-function-call",
+        ),
+        pytest.param({"parallel_tool_calls": True}, PLAIN, id="parallel"),
+        pytest.param({"parallel_tool_calls": False}, plain_with(parallel=False), id="not-parallel"),
+        pytest.param(
+            {"functions": [], "parallel_tool_calls": True},
+            plain_with(declares_tools=True, legacy=True, parallel=False, ignored=("parallel_tool_calls",)),
+            id="functions-are-never-parallel",
         ),
     ],
 )
-def test_messages(message: dict[str, Any], expected: Message) -> None:
-    assert load(messages=[HI, message]).turn.messages[1:] == (expected,)
+def test_tools(changes: dict[str, Any], expected: ChatRequest) -> None:
+    assert load(**changes) == expected
 
 
-def test_a_long_conversation() -> None:
-    answer = {"role": "assistant", "content": [{"type": "text", "text": "Hello"}]}
-    pair = (Message(Role.USER, (TextPart("Hi"),)), Message(Role.ASSISTANT, (TextPart("Hello"),)))
-    assert load(messages=[HI, answer] * 250).turn.messages == pair * 250
-
-
-def test_the_bound_on_n_is_the_operators() -> None:
-    assert load_body(ChatSchema(max_choices=9), BODY | {"n": 9}).turn.choices == 9
+@pytest.mark.parametrize(
+    ("rules", "changes", "expected"),
+    [
+        pytest.param(ChatRules(max_choices=9), {"n": 9}, plain_with(choices=9), id="choices"),
+        pytest.param(
+            ChatRules(enforces_max_tokens=False),
+            {"max_tokens": 9, "max_completion_tokens": 9},
+            plain_with(ignored=("max_completion_tokens", "max_tokens")),
+            id="no-limit",
+        ),
+        pytest.param(ChatRules(parallel=False), {}, plain_with(parallel=False), id="never-parallel"),
+        pytest.param(
+            ChatRules(parallel=True),
+            {"parallel_tool_calls": False},
+            plain_with(ignored=("parallel_tool_calls",)),
+            id="always-parallel",
+        ),
+        pytest.param(
+            ChatRules(parallel=True),
+            {"functions": []},
+            plain_with(declares_tools=True, legacy=True, parallel=False),
+            id="but-for-functions",
+        ),
+        pytest.param(
+            ChatRules(transport=ToolTransport.SENTINEL),
+            {"tools": [NOW], "response_format": json_schema(schema=STRICT, strict=True)},
+            plain_with(
+                tools=REGISTRY,
+                declares_tools=True,
+                json_format=JsonFormat(STRICT, True),
+                ignored=("response_format=instructed",),
+            ),
+            id="a-format-beside-calls-as-text",
+        ),
+    ],
+)
+def test_the_operators_rules(rules: ChatRules, changes: dict[str, Any], expected: ChatRequest) -> None:
+    assert load_body(ChatSchema(rules), BODY | changes) == expected
 
 
 @pytest.mark.parametrize(

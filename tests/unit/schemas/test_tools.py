@@ -13,6 +13,8 @@ from app.schemas.loading import load_body
 from app.schemas.tools import (
     CALL_RULE,
     CHOICE_RULE,
+    DEPTH_RULE,
+    MAX_SCHEMA_LEVELS,
     NAME_RULE,
     ReadBy,
     read_function_call,
@@ -57,7 +59,7 @@ class Body(ma.Schema):
         pytest.param({**NOW, "cache_control": {}, "defer_loading": True}, ToolSpec("now"), id="unknown-keys"),
         *(
             pytest.param({**NOW, "name": name}, ToolSpec(name), id=f"name-{name[:20]}")
-            for name in ("a", "mcp__github__search", "server.tool", "ns:tool/v1", "a-b@2", "größe", "x" * 128)
+            for name in ("a", "mcp__github__search", "server.tool", "ns:tool/v1", "a-b@2", "größe", "x" * 256)
         ),
     ],
 )
@@ -107,7 +109,7 @@ TYPES = "Must be function; tools of type `{}` are not served here."
                 ("a\n", "line-break-in-a-name"),
                 ("<a>", "tag-in-a-name"),
                 ("\ud800", "half-a-character-in-a-name"),
-                ("x" * 129, "long-name"),
+                ("x" * 257, "long-name"),
                 (5, "name-of-no-text"),
                 (["a"], "list-of-names"),
             )
@@ -150,6 +152,42 @@ def test_bad_functions(functions: Any, path: str, message: str) -> None:
     with pytest.raises(InvalidRequest) as raised:
         load_body(Body(), {"functions": functions})
     assert (raised.value.message, raised.value.param) == (f"{path}: {message}", path)
+
+
+def nest(levels: int, innermost: Any) -> dict[str, Any]:
+    """A schema of so many objects and lists in turn around the innermost value."""
+    value = innermost
+    for level in range(levels - 1):
+        value = {"a": 1, "anyOf": value} if level % 2 else [value, 1]
+    return {"type": "object", "not": value}
+
+
+@pytest.mark.parametrize("innermost", [1, "text", None])
+def test_the_deepest_schema(innermost: Any) -> None:
+    schema = nest(MAX_SCHEMA_LEVELS, innermost)
+    assert read_tools([{**NOW, "parameters": schema}]) == (ToolSpec("now", None, schema),)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        pytest.param(nest(MAX_SCHEMA_LEVELS, {}), id="an-empty-object-too-many"),
+        pytest.param(nest(MAX_SCHEMA_LEVELS, []), id="an-empty-list-too-many"),
+        pytest.param(nest(100_000, 1), id="deeper-than-the-stack"),
+    ],
+)
+def test_schemas_that_are_too_deep(schema: dict[str, Any]) -> None:
+    bodies = {
+        "tools[0].parameters": {"tools": [{**NOW, "parameters": schema}]},
+        "tools[1].function.parameters": {
+            "tools": [NOW, {"type": "function", "function": FULL | {"parameters": schema}}]
+        },
+        "functions[0].parameters": {"functions": [{"name": "now", "parameters": schema}]},
+    }
+    for path, body in bodies.items():
+        with pytest.raises(InvalidRequest) as raised:
+            load_body(Body(), body)
+        assert (raised.value.message, raised.value.param) == (f"{path}: {DEPTH_RULE}", path)
 
 
 def allowed(mode: str, *tools: Any) -> dict[str, Any]:
@@ -312,3 +350,9 @@ def test_without_tools_none_can_be_required() -> None:
     with pytest.raises(ma.ValidationError) as raised:
         validate_choice(ToolChoice(ChoiceMode.REQUIRED), ())
     assert raised.value.messages == {"tool_choice": ["No tools are declared."]}
+
+
+def test_a_choice_is_faulted_under_the_name_it_came_by() -> None:
+    with pytest.raises(ma.ValidationError) as raised:
+        validate_choice(ToolChoice(ChoiceMode.NAMED, "x"), (), "function_call")
+    assert raised.value.messages == {"function_call": ["`x` is not among the declared tools."]}

@@ -34,6 +34,15 @@ def output(number: int, found: Any) -> dict[str, Any]:
     return {"type": "function_call_output", "call_id": f"c{number}", "output": found}
 
 
+def said(text: str, role: str = "assistant") -> dict[str, Any]:
+    return {"type": "message", "role": role, "content": [{"type": "output_text", "text": text}]}
+
+
+def told(number: int, found: str) -> dict[str, Any]:
+    """A result in the words of a user, as a model without tools of its own gets it."""
+    return user(f"[function_call_output call_id=c{number} output={found}]")
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -101,6 +110,31 @@ ROUNDS = [CALL, {"then": [CALL, {"then": [{"say": ["done"]}]}]}]
             [user([CALL]), call(1), output(1, "x"), user("next")],
             [Step("say", ["echo: ", "next"])],
             id="new-question",
+        ),
+        pytest.param(
+            [user([CALL]), said("<tool_call>"), told(1, "x output=[1]"), told(2, "y")],
+            [Step("say", ["Tool said: ", "x output=[1]\ny"])],
+            id="results-told-as-text",
+        ),
+        pytest.param(
+            [user(ROUNDS), said("a"), told(1, "x"), told(2, "y"), said("b"), told(3, "z")],
+            [Step("say", ["done"])],
+            id="third-round-told-as-text",
+        ),
+        pytest.param(
+            [user([CALL]), said("a"), told(1, "x"), user("next")],
+            [Step("say", ["echo: ", "next"])],
+            id="new-question-after-told-results",
+        ),
+        pytest.param(
+            [user([{"say": ["a"]}, {"then": [{"say": ["b"]}]}]), said("a"), said("Once more.", "developer")],
+            [Step("say", ["b"])],
+            id="asked-again",
+        ),
+        pytest.param(
+            [user([{"say": ["a"]}]), said("a"), said("Once more.", "developer")],
+            [Step("say", ["a"])],
+            id="asked-again-with-nothing-else-to-say",
         ),
     ],
 )

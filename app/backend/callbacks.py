@@ -1,0 +1,99 @@
+"""Codex's questions about calls of the client's tools: which calls it asks about, how they are answered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+import orjson
+
+from app.backend.dynamic_tools import measure_depth
+from app.backend.jsonrpc import ServerRequest
+from app.lib.json_text import has_surrogates
+
+MAX_ARGUMENTS_DEPTH = 127
+
+#: A thread, and a call in it.
+Key = tuple[str, str]
+
+
+class Callbacks:
+    """The questions of one request's threads; a question and the word on its call come in either order.
+
+    A release asks about the calls of a response one at a time, each after the last was answered; another
+    about all at once. One that nobody has a word on stays open until its turn is interrupted.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[Key, list[ServerRequest]] = {}
+        self._refused: dict[Key, str] = {}
+
+    def ask(self, key: Key, request: ServerRequest) -> str | None:
+        """Take a question: the answer if there is one, else it is kept."""
+        message = self._refused.get(key)
+        if message is None:
+            self._open.setdefault(key, []).append(request)
+        return message
+
+    def refuse(self, key: Key, message: str) -> list[ServerRequest]:
+        """Have every question about a call answered with this: those here, and those to come."""
+        self._refused[key] = message
+        return self._open.pop(key, [])
+
+    def forget(self, key: Key) -> None:
+        """There is another call of that id."""
+        self._refused.pop(key, None)
+
+    def take_open(self, thread_ids: Iterable[str]) -> list[ServerRequest]:
+        """The questions these threads wait with; they are kept no longer."""
+        keys = [key for key in self._open if key[0] in thread_ids]
+        return [request for key in keys for request in self._open.pop(key)]
+
+    @property
+    def waiting(self) -> set[str]:
+        """The threads with a question open."""
+        return {thread_id for thread_id, _ in self._open}
+
+
+def read_key(request: ServerRequest) -> Key | None:
+    """The call a question is about; `None` in a shape nobody knows."""
+    match request.params:
+        case {"threadId": str(thread_id), "callId": str(call_id)}:
+            return thread_id, call_id
+        case _:
+            return None
+
+
+def build_refusal(message: str) -> dict[str, Any]:
+    """An answer that has the model correct its call."""
+    return {"contentItems": [{"type": "inputText", "text": message}], "success": False}
+
+
+def is_asked_about(arguments: str) -> bool:
+    """Whether codex can read a call's arguments: any JSON, numbers of any size, but nothing half."""
+    # Only so many brackets can nest that deep; counting them is quick.
+    is_deep = arguments.count("{") + arguments.count("[") > MAX_ARGUMENTS_DEPTH
+    try:
+        value = orjson.loads(arguments)
+    except orjson.JSONDecodeError:
+        return _is_only_large(arguments)
+    return not is_deep or measure_depth(value) <= MAX_ARGUMENTS_DEPTH
+
+
+def _is_only_large(arguments: str) -> bool:
+    """Whether a number past any float is all that the quick parser did not like."""
+    try:
+        value = _DECODER.decode(arguments)
+        text = json.dumps(value, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return False
+    return not has_surrogates(text) and measure_depth(value) <= MAX_ARGUMENTS_DEPTH
+
+
+def _refuse(literal: str) -> NoReturn:
+    raise ValueError(literal)
+
+
+# The numbers stay text: Python limits their digits, codex does not.
+_DECODER = json.JSONDecoder(parse_constant=_refuse, parse_float=str, parse_int=str)

@@ -1,0 +1,214 @@
+"""One request's threads on a codex process: opened, read, told what the core wants, interrupted."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, assert_never
+
+from app.backend import calls
+from app.backend.callbacks import Callbacks, build_refusal, read_key
+from app.backend.directory import ModelDirectory
+from app.backend.dynamic_tools import build_dynamic_tools, validate_output_schema
+from app.backend.jsonrpc import Notification, ServerRequest
+from app.backend.notifications import NotificationReader
+from app.backend.process import CodexProcess, Incoming
+from app.backend.tool_names import ToolNames
+from app.lib.errors import BackendRefused, ProxyError
+from app.lib.events import AskAgain, BackendEvent, Order, RefuseCall, StopChoice
+from app.lib.models import Model
+from app.lib.prompt import Prompt, build_item, build_prompt
+from app.lib.request import Message, Role, TextPart, ToolTransport
+from app.settings import Settings
+
+log = logging.getLogger(__name__)
+
+MAX_PATIENCE_S = 30.0
+
+
+class Threads:
+    """A thread for each choice, and its running turn; whatever waits is a generator that yields meanwhile."""
+
+    def __init__(self, process: CodexProcess, prompt: Prompt, settings: Settings) -> None:
+        self._process = process
+        self._prompt = prompt
+        self._settings = settings
+        self._names = ToolNames(prompt.tools)
+        self._reader = NotificationReader(self._names)
+        self._callbacks = Callbacks()
+        self._effort: str | None = None
+        #: By choice.
+        self._ids: list[str] = []
+        #: The turns that run: thread id to turn id.
+        self._running: dict[str, str] = {}
+        #: Threads whose turn we had interrupted before the others'.
+        self._stopped: set[str] = set()
+        #: Threads whose response seemed broken behind a call.
+        self._given_up: set[str] = set()
+        self._heard_s = time.monotonic()
+        #: Calls are out that start turns whose ids are not known yet.
+        self._is_starting = False
+
+    @property
+    def are_running(self) -> bool:
+        return bool(self._running)
+
+    def open(self, directory: ModelDirectory, model: Model) -> Generator[None, None, None]:
+        """Open the threads and start their turns."""
+        validate_output_schema(self._prompt.output_schema)
+        self._effort = self._prompt.request.effort or model.effort
+        for choice, answer in enumerate((yield from self._open_threads(directory, model))):
+            self._ids.append(read_id(answer, "thread"))
+            self._reader.add_thread(self._ids[-1], choice)
+        items = self._rename_calls()
+        yield from self._start_turns(dict.fromkeys(self._ids, items))
+
+    def _open_threads(
+        self, directory: ModelDirectory, model: Model
+    ) -> Generator[None, None, list[dict[str, Any]]]:
+        tools = build_dynamic_tools(self._prompt.tools, self._names)
+        choices = self._prompt.request.choices
+        try:
+            return (yield from self._process.open_threads(directory.start_thread(model, tools), choices))
+        except BackendRefused as error:
+            if not tools:
+                raise
+            log.warning("codex refused the tools, they are told as text: %s", error.message)
+        self._prompt = build_prompt(self._prompt.request, ToolTransport.SENTINEL)
+        self._names = ToolNames()
+        self._reader = NotificationReader()
+        return (yield from self._process.open_threads(directory.start_thread(model), choices))
+
+    def _rename_calls(self) -> list[dict[str, Any]]:
+        """The history, its calls under the names that codex knows."""
+        return [
+            item | {"name": self._names.to_codex(item["name"])} if item["type"] == "function_call" else item
+            for item in self._prompt.items
+        ]
+
+    def _start_turns(self, items: dict[str, list[dict[str, Any]]]) -> Generator[None, None, None]:
+        """Add items to threads and start a turn in each, in one write."""
+        batch: list[calls.Call] = []
+        for thread_id, added in items.items():
+            batch.append(calls.inject_items(thread_id, added))
+            batch.append(
+                calls.start_turn(
+                    thread_id, self._effort, self._prompt.request.summary, self._prompt.output_schema
+                )
+            )
+        self._is_starting = True
+        answers = yield from self._process.call_all(batch)
+        for thread_id, answer in zip(items, answers[1::2], strict=True):
+            self._running[thread_id] = read_id(answer, "turn")
+        self._is_starting = False
+
+    def read(self) -> list[BackendEvent]:
+        """What one read of the pipe brings; waits at most a tick."""
+        messages = self._process.receive()
+        if self._callbacks.waiting:
+            self._lose_patience(bool(messages))
+        return [event for message in messages for event in self._take(message)]
+
+    def _take(self, message: Incoming) -> list[BackendEvent]:
+        if isinstance(message, ServerRequest):
+            self._take_question(message)
+            return []
+        if message.method in NOTED:
+            NOTED[message.method](self, message)
+        return self._reader.read(message)
+
+    def _note_end(self, notification: Notification) -> None:
+        match notification.params:
+            case {"threadId": str(thread_id)}:
+                self._running.pop(thread_id, None)
+
+    def _note_item(self, notification: Notification) -> None:
+        """A model may use a call's id again in a later response: then the word on the first is void."""
+        match notification.params:
+            case {"threadId": str(thread_id), "item": {"type": "function_call", "call_id": str(call_id)}}:
+                self._callbacks.forget((thread_id, call_id))
+
+    def _take_question(self, request: ServerRequest) -> None:
+        """Answer if the core has said how; else it waits for that, or for the turn's interrupt."""
+        key = read_key(request)
+        if key is None or not self._is_awaited(key[0]):
+            self._process.decline(request)
+            return
+        self._heard_s = time.monotonic()
+        refusal = self._callbacks.ask(key, request)
+        if refusal is not None:
+            self._process.answer(request.id, build_refusal(refusal))
+
+    def _is_awaited(self, thread_id: str) -> bool:
+        """Whether there may yet be a word on a thread's calls."""
+        is_broken = thread_id in self._given_up and self._reader.holds_calls(thread_id)
+        return thread_id in self._running and thread_id not in self._stopped and not is_broken
+
+    def _lose_patience(self, is_heard: bool) -> None:
+        """Decline questions behind which codex falls silent though the response is not complete.
+
+        It tells of a connection that broke there only once its questions are answered.
+        """
+        now_s = time.monotonic()
+        if is_heard:
+            self._heard_s = now_s
+        if now_s < self._heard_s + min(MAX_PATIENCE_S, self._settings.idle_timeout_s / 4):
+            return
+        silent = {each for each in self._callbacks.waiting if self._reader.holds_calls(each)}
+        self._given_up |= silent
+        for request in self._callbacks.take_open(silent):
+            self._process.decline(request)
+
+    def carry_out(self, orders: Sequence[Order]) -> Generator[None, None, None]:
+        for order in orders:
+            thread_id = self._ids[order.choice]
+            match order:
+                case RefuseCall(_, call_id, message):
+                    for request in self._callbacks.refuse((thread_id, call_id), message):
+                        self._process.answer(request.id, build_refusal(message))
+                case AskAgain(_, message):
+                    said = build_item(Message(Role.DEVELOPER, (TextPart(message),)))
+                    yield from self._start_turns({thread_id: [said]})
+                case StopChoice():
+                    self._stop(thread_id)
+                case _:
+                    assert_never(order)
+
+    def _stop(self, thread_id: str) -> None:
+        """Interrupt a turn without waiting for its end, and hear no more of it."""
+        self._reader.drop_thread(thread_id)
+        if thread_id in self._running and thread_id not in self._stopped:
+            self._stopped.add(thread_id)
+            timeout_s = self._settings.interrupt_timeout_s
+            self._process.ask(calls.interrupt_turn(thread_id, self._running[thread_id]), timeout_s)
+
+    def interrupt(self) -> bool:
+        """Stop what still runs; false if codex does not say so in time, or if we do not know what runs."""
+        if self._is_starting:
+            return False
+        deadline_s = time.monotonic() + self._settings.interrupt_timeout_s
+        try:
+            for thread_id in [*self._running]:
+                self._stop(thread_id)
+            # The end of the turn counts, not the reply: a second interrupt is never answered.
+            while self._running and time.monotonic() < deadline_s:
+                for message in self._process.receive():
+                    self._take(message)
+        except ProxyError:
+            return False
+        return not self._running
+
+
+NOTED: dict[str, Callable[[Threads, Notification], None]] = {
+    "turn/completed": Threads._note_end,
+    "rawResponseItem/completed": Threads._note_item,
+}
+
+
+def read_id(answer: dict[str, Any], kind: str) -> str:
+    match answer.get(kind):
+        case {"id": str(id_)}:
+            return id_
+        case _:
+            raise BackendRefused(f"Codex answered with a {kind} without an id.")
