@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 
-.PHONY: help run login test ci lint types layers format bench clean venv venv-dev
+.PHONY: help run login test ci lint types layers format goldens bench clean venv venv-dev
 
 help:
 	@echo "make run    serve on http://127.0.0.1:11435 (with a demo model; no account needed)"
@@ -11,6 +11,7 @@ help:
 	@echo "make test   every test, with coverage"
 	@echo "make ci     lint, types, layers, then make test"
 	@echo "make bench  what the gateway costs, beside its floor"
+	@echo "make goldens  write tests/fixtures/golden anew, for a change of the wire that is meant"
 	@echo "make lint | types | layers | format | clean"
 
 run: venv
@@ -41,6 +42,9 @@ layers: venv-dev
 format: venv-dev
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
+
+goldens: venv-dev
+	$(PY) -m tests.golden
 
 bench: venv-dev
 	$(PY) -m tests.bench
