@@ -11,7 +11,7 @@ from app.lib.tool_registry import ToolSpec
 
 # What codex takes; anything else makes it refuse the whole thread.
 PLAIN = re.compile(r"[A-Za-z0-9_-]{1,128}")
-# Refused (`mcp`), or taken and then kept from the model, or a tool of codex's own where its catalogue says so.
+# Refused (`mcp`), or taken and then kept from the model, or codex's own where its catalogue says so.
 TAKEN = frozenset({"mcp", "exec_command", "shell_command", "apply_patch"})
 TAKEN_PREFIX = "mcp__"
 # A name of this form gets an alias too: so no name that stays is ever another's alias.
