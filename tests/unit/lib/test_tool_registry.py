@@ -61,3 +61,11 @@ def test_truth(specs: tuple[ToolSpec, ...], expected: bool) -> None:
 def test_of_two_tools_with_one_name_the_first_counts() -> None:
     registry = ToolRegistry([A, B, ToolSpec("a", "A later one.")])
     assert (registry.names, registry.get("a")) == (("a", "b"), A)
+
+
+def test_registries_compare_by_what_they_say() -> None:
+    specs = [ToolSpec("f", "d", {"type": "object"}), ToolSpec("g")]
+    one, same = ToolRegistry(specs), ToolRegistry([*specs, ToolSpec("f")])
+    assert (one == same, hash(one) == hash(same)) == (True, True)
+    others = [ToolRegistry(specs[:1]), ToolRegistry(specs, ToolChoice(ChoiceMode.NONE)), "f"]
+    assert [one == other for other in others] == [False] * 3
