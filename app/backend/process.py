@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -28,6 +29,8 @@ Incoming = jsonrpc.Notification | jsonrpc.ServerRequest
 OVERLOADED = -32001
 TERMINATE_GRACE_S = 2
 STDERR_TAIL_BYTES = 2000
+# What codex may say of its login in its last words: keys, bearer tokens, JWTs.
+SECRET = re.compile(r"(?i)\bbearer\s+\S+|\bsk-[\w-]{8,}|\beyJ[\w-]{8,}(?:\.[\w-]+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +235,7 @@ class CodexProcess:
         try:
             with open(self.folder / "stderr", "rb") as stderr:
                 stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - STDERR_TAIL_BYTES))
-                tail = stderr.read().decode("utf-8", "replace")
+                tail = SECRET.sub("[redacted]", stderr.read().decode("utf-8", "replace"))
         except OSError as error:
             tail = f"({error})"
         return {"codex_pid": self.pid, "exit": self._popen.returncode, "stderr": tail}

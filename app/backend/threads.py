@@ -74,7 +74,9 @@ class Threads:
         except BackendRefused as error:
             if not tools:
                 raise
-            log.warning("codex refused the tools, they are told as text: %s", error.message)
+            # Its reason names a client's tool.
+            log.warning("codex refused the tools; they are told as text")
+            log.debug("its reason: %s", error.message)
         self._prompt = build_prompt(self._prompt.request, ToolTransport.SENTINEL)
         self._names = ToolNames()
         self._reader = NotificationReader()

@@ -53,6 +53,6 @@ def build_script(deltas: int, **options: Any) -> str:
     return json.dumps([{"repeat": {"say": [DELTA], "times": deltas}}])
 
 
-def build_chat(model: str, script: str, stream: bool) -> bytes:
+def build_chat(model: str, script: str, stream: bool, **more: Any) -> bytes:
     chat = {"model": model, "stream": stream, "messages": [{"role": "user", "content": script}]}
-    return json.dumps(chat).encode()
+    return json.dumps(chat | more).encode()

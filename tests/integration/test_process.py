@@ -147,3 +147,19 @@ def test_nothing_is_wrong_with_the_configuration(home: CodexHome) -> None:
         start_thread(process, home)
         warnings = [note.params["summary"] for note in process.receive() if note.method == "configWarning"]
     assert [text for text in warnings if "bubblewrap" not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        pytest.param("401 with Bearer abc.def-9", "401 with [redacted]", id="bearer"),
+        pytest.param("key sk-proj-0123456789ab is bad", "key [redacted] is bad", id="key"),
+        pytest.param("token eyJhbGciOiJIUzI1.eyJzdWIi.c2ln end", "token [redacted] end", id="jwt"),
+        pytest.param("a task-list of risk-factors", "a task-list of risk-factors", id="no-secret"),
+    ],
+)
+def test_the_last_words_of_a_process_tell_no_secret(home: CodexHome, said: str, told: str) -> None:
+    with start_process(home) as process:
+        with open(process.folder / "stderr", "a") as stderr:
+            stderr.write(said)
+        assert process.describe_end()["stderr"].endswith(told)
