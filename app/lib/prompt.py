@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any, assert_never
 
 from app.lib.forced_call import build_forced
-from app.lib.history import flatten_history, join_text, lift_leading_assistant, settle_history
+from app.lib.history import flatten_history, lift_leading_assistant, settle_history
 from app.lib.json_text import dump_json
 from app.lib.request import (
     HistoryItem,
@@ -151,9 +151,13 @@ def build_instruction(text: str) -> Item:
 
 
 def build_output(parts: tuple[Part, ...]) -> str | list[Item]:
-    if all(isinstance(part, TextPart) for part in parts):
-        return join_text(parts)
-    return [build_part(part, Role.USER) for part in parts]
+    match parts:
+        case ():
+            return ""
+        case (TextPart(text),):
+            return text
+        case _:
+            return [build_part(part, Role.USER) for part in parts]
 
 
 def build_part(part: Part, role: Role) -> Item:

@@ -96,7 +96,7 @@ CALL = PastCall("a", "now", '{"x": 1}')
         pytest.param((CALL, PastOutput("a", ())), (called("a"), gave("a", "")), id="an-empty-output"),
         pytest.param(
             (CALL, PastOutput("a", (TextPart("1"), TextPart("2")))),
-            (called("a"), gave("a", "1\n2")),
+            (called("a"), gave("a", [text_in("1"), text_in("2")])),
             id="an-output-of-texts",
         ),
         pytest.param(
