@@ -133,7 +133,8 @@ class Tick:
     now_s: float
 
 
-ChoiceEvent = (
+#: What a choice's answer is told by.
+AnswerEvent = (
     ModelActive
     | TextDelta
     | MessageDone
@@ -141,10 +142,9 @@ ChoiceEvent = (
     | ReasoningDone
     | ToolSignal
     | CallRejected
-    | ResponseDone
-    | Retrying
     | TurnEnded
 )
+ChoiceEvent = AnswerEvent | ResponseDone | Retrying
 BackendEvent = ChoiceEvent | TurnFailed | Queued | Tick
 
 

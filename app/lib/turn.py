@@ -10,6 +10,7 @@ from app.lib.choice import Choice
 from app.lib.deadlines import Deadlines, DeadlineWatch
 from app.lib.errors import AnswerInterrupted, BackendTimeout, BackendUnavailable, ClientGone, ProxyError
 from app.lib.events import (
+    AnswerEvent,
     BackendEvent,
     CallRejected,
     ChoiceEvent,
@@ -150,18 +151,7 @@ class TurnCore:
                 shown = self._show(event, choice)
                 return shown if choice.began else [*choice.begin(), *shown]
 
-    def _show(
-        self,
-        event: ModelActive
-        | TextDelta
-        | MessageDone
-        | ReasoningDelta
-        | ReasoningDone
-        | ToolSignal
-        | CallRejected
-        | TurnEnded,
-        choice: Choice,
-    ) -> list[TurnEvent]:
+    def _show(self, event: AnswerEvent, choice: Choice) -> list[TurnEvent]:
         match event:
             case TextDelta(index, item_id, text) if text:
                 choice.shown.add(item_id)

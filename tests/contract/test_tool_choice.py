@@ -11,18 +11,9 @@ from app.lib.events import AskAgain
 from app.lib.stop_policy import StopMode
 from app.settings import Settings
 from tests.contract.conftest import OBSIDIAN, OPENAI, Answer, Answers, Post
+from tests.contract.declared import PARAMETERS, STRICT, TOOLS, F, G
 from tests.support.scripted_backend import USAGE, Anew, ScriptedBackend, Step, end, say
 
-PARAMETERS = {
-    "type": "object",
-    "properties": {"a": {"type": "integer"}},
-    "required": ["a"],
-    "additionalProperties": False,
-}
-F = {"name": "f", "description": "Does f.", "parameters": PARAMETERS}
-G = {"name": "g"}
-TOOLS = [{"type": "function", "function": F}, {"type": "function", "function": G}]
-STRICT = [{"type": "function", "function": F | {"strict": True}}, TOOLS[1]]
 ONE = '{"a":1}'
 F_CALLED = Answer(None, "tool_calls", (("f", ONE),))
 F_BLOCK = "<use_tool>\n<name>f</name>\n<a>1</a>\n</use_tool>"

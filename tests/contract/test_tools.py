@@ -11,19 +11,10 @@ from app.lib.events import BackendEvent, RefuseCall, ResponseDone
 from app.lib.request import ToolTransport
 from app.settings import Settings
 from tests.contract.conftest import OBSIDIAN, OPENAI, Answer, Answers, Post
+from tests.contract.declared import STRICT, TOOLS, F, G
 from tests.support.scripted_backend import USAGE, ScriptedBackend, call, end, say
 from tests.support.sse import DONE, read_deltas
 
-PARAMETERS = {
-    "type": "object",
-    "properties": {"a": {"type": "integer"}},
-    "required": ["a"],
-    "additionalProperties": False,
-}
-F = {"name": "f", "description": "Does f.", "parameters": PARAMETERS}
-G = {"name": "g"}
-TOOLS = [{"type": "function", "function": F}, {"type": "function", "function": G}]
-STRICT = [{"type": "function", "function": F | {"strict": True}}, TOOLS[1]]
 ONE = '{"a":1}'
 F_CALLED = Answer(None, "tool_calls", (("f", ONE),))
 F_BLOCK = "<use_tool>\n<name>f</name>\n<a>1</a>\n</use_tool>"
