@@ -59,10 +59,10 @@ def run_turn(turn: Turn, core: TurnCore) -> Generator[list[TurnEvent], None, Non
         with contextlib.closing(turn.batches()) as batches:
             for batch in batches:
                 yield core.feed_all(batch)
-                if core.ended:
-                    return
                 if orders := core.take_orders():
                     turn.order(orders)
+                if core.ended:
+                    return
     except ProxyError as error:
         yield core.fail(error)
         return

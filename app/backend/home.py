@@ -53,6 +53,8 @@ FEATURES_OFF = (
     "view_image",
     "workspace_dependencies",
 )
+# More than any body can bring: codex would cut a tool's result in the middle, without a word.
+UNCUT_TOKENS = 1_000_000_000
 BARE_CONFIG: dict[str, Any] = {
     "web_search": "disabled",
     "project_doc_max_bytes": 0,
@@ -61,7 +63,7 @@ BARE_CONFIG: dict[str, Any] = {
     "include_environment_context": False,
     "include_collaboration_mode_instructions": False,
     "check_for_update_on_startup": False,
-    "tool_output_token_limit": 1_000_000,
+    "tool_output_token_limit": UNCUT_TOKENS,
     "analytics": {"enabled": False},
     "skills": {"include_instructions": False},
     "tools": {"experimental_request_user_input": {"enabled": False}},
@@ -78,7 +80,7 @@ BARE_MODEL: dict[str, Any] = {
     "context_window": None,
     "max_context_window": None,
     "default_verbosity": None,
-    "truncation_policy": {"mode": "tokens", "limit": 1_000_000},
+    "truncation_policy": {"mode": "tokens", "limit": UNCUT_TOKENS},
 }
 AGENT_KEYS = ("tool_mode", "multi_agent_version", "apply_patch_tool_type", "web_search_tool_type")
 

@@ -13,6 +13,7 @@ from app.backend.tool_names import ToolNames
 from app.lib.errors import BackendRefused, BackendUnavailable
 from app.lib.events import (
     BackendEvent,
+    CallComing,
     CallRejected,
     FinishReason,
     MessageDone,
@@ -47,8 +48,13 @@ class _Thread:
     choice: int
     #: Calls of the response that is under way: it may still break, and then they were never made.
     calls: list[BackendEvent] = field(default_factory=list)
+    call_ids: set[str] = field(default_factory=set)
     reported: Usage = field(default_factory=Usage)
     total: Usage = field(default_factory=Usage)
+
+    def take_calls(self) -> list[BackendEvent]:
+        calls, self.calls, self.call_ids = self.calls, [], set()
+        return calls
 
 
 class NotificationReader:
@@ -106,7 +112,7 @@ class NotificationReader:
 
     def _end_response(self, thread: _Thread, end: ResponseDone | Retrying) -> list[BackendEvent]:
         """A complete response's calls were made, a broken one's never."""
-        made, thread.calls = thread.calls, []
+        made = thread.take_calls()
         match end:
             case ResponseDone(_, usage):
                 thread.reported += usage
@@ -119,24 +125,27 @@ class NotificationReader:
     def _read_item(self, thread: _Thread, params: Params) -> list[BackendEvent]:
         match params:
             case {"item": {"type": "function_call"} as item} if not is_echo(params):
-                thread.calls.append(self._read_call(thread.choice, item))
-                return []
+                thread.calls.append(self._read_call(thread, item))
+                return [CallComing(thread.choice)]
             case _:
                 return self._tell(thread, read_raw_item(thread.choice, params))
 
-    def _read_call(self, choice: int, item: Params) -> BackendEvent:
+    def _read_call(self, thread: _Thread, item: Params) -> BackendEvent:
         """A call under the client's name; codex has the model correct those that it does not ask about."""
         call_id, arguments = item["call_id"], item["arguments"]
         name = None if item.get("namespace") else self._names.to_client(item["name"])
         if not (isinstance(call_id, str) and isinstance(arguments, str)):
             raise TypeError(item)
         if name is None or not is_asked_about(arguments):
-            return CallRejected(choice)
+            return CallRejected(thread.choice)
         call = {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
-        return ToolSignal(choice, call)
+        if call_id in thread.call_ids:
+            del call["call_id"]  # another call all the same; two of one id could not be told apart
+        thread.call_ids.add(call_id)
+        return ToolSignal(thread.choice, call)
 
     def _end_turn(self, thread: _Thread, params: Params) -> list[BackendEvent]:
-        thread.calls.clear()
+        thread.take_calls()
         end = read_turn_completed(thread.choice, params, self._resets_at_s)
         if isinstance(end, TurnEnded) and end.reason is not FinishReason.STOP:
             # A response that was cut short is counted in the thread's total only, if at all.

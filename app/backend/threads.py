@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from typing import Any, assert_never
 
 from app.backend import calls
@@ -50,9 +50,10 @@ class Threads:
         #: Calls are out that start turns whose ids are not known yet.
         self._is_starting = False
 
-    @property
-    def are_running(self) -> bool:
-        return bool(self._running)
+    def run_beside(self, choices: Collection[int]) -> bool:
+        """Whether a turn runs that is of none of these, nor was stopped."""
+        theirs = {self._ids[choice] for choice in choices}
+        return bool(self._running.keys() - self._stopped - theirs)
 
     def open(self, directory: ModelDirectory, model: Model) -> Generator[None, None, None]:
         """Open the threads and start their turns."""
@@ -126,9 +127,10 @@ class Threads:
                 self._running.pop(thread_id, None)
 
     def _note_item(self, notification: Notification) -> None:
-        """A model may use a call's id again in a later response: then the word on the first is void."""
+        """A call came: its response goes on, and a word on an earlier one of its id is void."""
         match notification.params:
             case {"threadId": str(thread_id), "item": {"type": "function_call", "call_id": str(call_id)}}:
+                self._given_up.discard(thread_id)
                 self._callbacks.forget((thread_id, call_id))
 
     def _take_question(self, request: ServerRequest) -> None:

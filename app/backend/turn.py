@@ -15,7 +15,7 @@ from app.backend.pool import Pool
 from app.backend.process import CodexProcess
 from app.backend.threads import Threads
 from app.lib.errors import ClientGone, GatewayStopping, UpstreamUnauthorized
-from app.lib.events import BackendEvent, Order, Tick, TurnFailed
+from app.lib.events import BackendEvent, Order, StopChoice, Tick, TurnFailed
 from app.lib.models import Model
 from app.lib.prompt import Prompt
 from app.pipeline import Client
@@ -84,10 +84,12 @@ class CodexTurn:
             self._context.pool.discard(process)
 
     def _is_abandoned(self) -> bool:
-        """Whether the client left a turn running, and the operator wants that to end the process."""
+        """Whether the client left a turn that was still wanted, and the operator has that end the process."""
         if not self._context.settings.kill_on_disconnect or self._threads is None:
             return False
-        return self._threads.are_running and (self._gone_since_s is not None or self._client.has_left())
+        unwanted = {order.choice for order in self._orders if isinstance(order, StopChoice)}
+        is_gone = self._gone_since_s is not None or self._client.has_left()
+        return is_gone and self._threads.run_beside(unwanted)
 
     def _find_model(self, process: CodexProcess) -> Generator[None, None, Model]:
         directory = self._context.directory

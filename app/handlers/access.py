@@ -21,6 +21,8 @@ from app.lib.text_gate import Reason
 NOTED = (Finished, Completed, Failed, ToolCalled, Note)
 # Of each kind, in one request: a model may write any number of half blocks.
 MOST_CRUMBS = 10
+# Blocks that nobody wanted, and words about a tag: plain text, and no cause for alarm.
+QUIET = (Reason.NO_CALL, Reason.PROSE)
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 log = logging.getLogger("access")
@@ -97,7 +99,7 @@ class Access:
 
     def _leave_crumb(self, note: Note, mode: str) -> None:
         """A line for each block held; where it was not delivered, a warning. Counts and names, no words."""
-        is_odd = note.kind is NoteKind.BUFFER_ABORTED and note.reason != Reason.NO_CALL
+        is_odd = note.kind is NoteKind.BUFFER_ABORTED and note.reason not in QUIET
         level = logging.WARNING if is_odd else logging.DEBUG
         about = {"choice": note.choice, "row": note.row, "reason": note.reason, "output_mode": mode}
         crumbs.log(level, note.kind.value, extra={"fields": {"request_id": self.request_id, **about}})

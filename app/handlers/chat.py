@@ -50,6 +50,7 @@ class ChatEndpoint:
             settings.tool_buffer_max_chars,
             settings.obsidian_escape,
             time.thread_time,
+            settings.tool_transport,
         )
         self._schema = ChatSchema(
             ChatRules(

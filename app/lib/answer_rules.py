@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from app.lib.block_rows import BlockRow, RowSet, TextPattern, build_tool_call_row, build_use_tool_row
 from app.lib.obsidian import EscapePolicy
 from app.lib.output_mode import OutputMode
-from app.lib.request import TurnRequest
+from app.lib.request import ToolTransport, TurnRequest
+from app.lib.schema_check.budget import CheckBudget
 from app.lib.schema_check.effort import Clock
 from app.lib.stop_policy import StopPolicy
 from app.lib.text_gate import DEFAULT_MAX_CHARS
@@ -50,35 +51,39 @@ class AnswerRules:
 PLAIN = AnswerRules(RowSet(()), StopPolicy())
 
 
+@dataclass(slots=True)
 class ChatReading:
     """What every chat request of a gateway shares; `suit` makes the rules of one."""
 
-    def __init__(
-        self,
-        policy: StopPolicy,
-        patterns: Iterable[TextPattern] = (),
-        max_chars: int = DEFAULT_MAX_CHARS,
-        escape: EscapePolicy = EscapePolicy.XML,
-        clock: Clock = lambda: 0.0,
-    ) -> None:
-        self._patterns = tuple(patterns)
-        self._pattern_rows = [row for pattern in self._patterns if (row := pattern.to_row())]
-        self._escape = escape
+    policy: StopPolicy
+    patterns: Sequence[TextPattern] = ()
+    max_chars: int = DEFAULT_MAX_CHARS
+    escape: EscapePolicy = EscapePolicy.XML
+    clock: Clock = lambda: 0.0
+    transport: ToolTransport = ToolTransport.NATIVE
+    #: What a client's instructions mention if they ask for blocks.
+    openers: tuple[str, ...] = field(init=False)
+    _pattern_rows: list[BlockRow] = field(init=False)
+    _open: AnswerRules = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._pattern_rows = [row for pattern in self.patterns if (row := pattern.to_row())]
         rows = RowSet([build_use_tool_row(), *self._pattern_rows])
-        self._open = AnswerRules(rows, policy, self._patterns, max_chars, clock=clock)
-        #: What a client's instructions mention if they ask for blocks.
         self.openers = tuple(row.opener for row in rows.rows.values())
+        self._open = AnswerRules(rows, self.policy, tuple(self.patterns), self.max_chars, clock=self.clock)
 
     def suit(self, request: TurnRequest, mode: OutputMode, expects_blocks: bool) -> AnswerRules:
         """The rules of a request; where no blocks are expected, an answer may just be about them."""
         is_obsidian = mode is OutputMode.OBSIDIAN_XML
         max_tokens = request.max_tokens
+        # A turn may make any number of calls; checking them may cost it only so much in all.
+        checked = replace(self._open, clock=CheckBudget(self.clock))
         return replace(
-            self._read_text_for(request.tools, is_obsidian),
+            self._read_text_for(request.tools, is_obsidian, checked),
             policy=self._choose_policy(request, expects_blocks),
             registry=request.tools,
             parallel=request.parallel,
-            escape=self._escape if is_obsidian else None,
+            escape=self.escape if is_obsidian else None,
             stop=request.stop,
             max_bytes=None if max_tokens is None else max_tokens * BYTES_PER_TOKEN,
         )
@@ -87,17 +92,18 @@ class ChatReading:
         policy = self._open.policy if expects_blocks else self._open.policy.run_on()
         return policy.stop_at_one() if request.tools and not request.parallel else policy
 
-    def _read_text_for(self, registry: ToolRegistry, is_obsidian: bool) -> AnswerRules:
+    def _read_text_for(self, registry: ToolRegistry, is_obsidian: bool, rules: AnswerRules) -> AnswerRules:
         """Which tags are live: none where no call may be made, or where all of the answer has to be one."""
         if registry.choice.mode is ChoiceMode.NONE or registry.demands_call:
-            return replace(self._open, rows=PLAIN.rows, patterns=())
+            return replace(rules, rows=PLAIN.rows, patterns=())
         if not registry:
-            return self._open
-        rows = [*self._build_tool_rows(registry, is_obsidian), *self._pattern_rows]
-        return replace(self._open, rows=RowSet(rows))
-
-    def _build_tool_rows(self, registry: ToolRegistry, is_obsidian: bool) -> list[BlockRow]:
+            return rules
         is_any = is_obsidian and registry.choice.allowed is None
         names = None if is_any else frozenset(spec.name for spec in registry.callable)
-        clock = self._open.clock
-        return [build_use_tool_row(names, registry, clock), build_tool_call_row(registry, clock)]
+        by_text = self.transport is ToolTransport.SENTINEL
+        rows = [
+            build_use_tool_row(names, registry, rules.clock),
+            build_tool_call_row(registry, rules.clock, is_asked_for=by_text),
+            *self._pattern_rows,
+        ]
+        return replace(rules, rows=RowSet(rows))

@@ -6,10 +6,11 @@ import functools
 import itertools
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from app.lib import sentinel, use_tool
+from app.lib.block_lead import BLOCK, TOOL_CALL_STEPS, USE_TOOL_STEPS, Lead
 from app.lib.schema_check.effort import Clock
 from app.lib.sentinel import ProblemKind, ToolCallProblem, judge_block, judge_call
 from app.lib.tool_calls import ParsedTextBlock, TextCall
@@ -19,6 +20,12 @@ from app.lib.tool_registry import NO_TOOLS, ToolRegistry
 TOOL_CALL = "tool_call"
 UNKNOWN = "A `<use_tool>` block names a tool that is not to be called."
 XML_SPACE = " \t\r\n"
+# Arguments of several megabytes are within what a call may carry by the other transport.
+TOOL_CALL_MAX_CHARS = 16 * 1024 * 1024
+USE_TOOL_LEAD = Lead(USE_TOOL_STEPS)
+TOOL_CALL_LEAD = Lead(TOOL_CALL_STEPS)
+#: The same where also a block that is none has to be read to its end.
+ANY_TOOL_CALL_LEAD = Lead(TOOL_CALL_STEPS, otherwise=BLOCK)
 # What may end a block whose pattern does not say: brackets, and the line.
 ANY_CLOSER = (")", "]", "}", ">", "\n")
 
@@ -50,6 +57,10 @@ class BlockRow:
     follow: str = ""
     #: Whether the first closer ends the block for good or ill, or just may.
     is_decided_at_once: bool = True
+    #: What has to follow the opener; only where the first closer decides.
+    lead: Lead | None = None
+    #: The most that is held of such a block; `None`: what the gate holds of any.
+    max_chars: int | None = None
 
 
 class RowSet:
@@ -112,19 +123,33 @@ def build_use_tool_row(
             return None
         return judge_call(call.name, call.arguments, registry, clock).problem
 
-    return BlockRow("use_tool", use_tool.OPENER, (use_tool.CLOSER,), read, follow=f"{XML_SPACE}>")
+    return BlockRow(
+        "use_tool", use_tool.OPENER, (use_tool.CLOSER,), read, follow=f"{XML_SPACE}>", lead=USE_TOOL_LEAD
+    )
 
 
-def build_tool_call_row(registry: ToolRegistry, clock: Clock) -> BlockRow:
-    """`<tool_call>` blocks, judged by the tools a request declares."""
+def build_tool_call_row(registry: ToolRegistry, clock: Clock, is_asked_for: bool = True) -> BlockRow:
+    """`<tool_call>` blocks, judged by the tools a request declares.
+
+    Where the model is not asked for them, one that names no declared tool is just text about such blocks.
+    """
 
     def read(block: str) -> Outcome:
         verdict = judge_block(block, registry, clock)
         if verdict.call is None:
-            return verdict.problem
+            return verdict.problem if is_asked_for or not verdict.problem else excuse(verdict.problem)
         return Reading(0, len(block), verdict.call, verdict.problem, verdict.repaired)
 
-    return BlockRow(TOOL_CALL, sentinel.OPENER, (sentinel.CLOSER,), read)
+    # Asked for, what cannot be read may have been meant for a strict tool, and then has to fail.
+    lead = ANY_TOOL_CALL_LEAD if is_asked_for and registry.any_strict else TOOL_CALL_LEAD
+    closers = (sentinel.CLOSER,)
+    return BlockRow(TOOL_CALL, sentinel.OPENER, closers, read, lead=lead, max_chars=TOOL_CALL_MAX_CHARS)
+
+
+def excuse(problem: ToolCallProblem) -> ToolCallProblem:
+    """A problem that is none of a declared tool fails nothing."""
+    is_of_tool = problem.name is not None and problem.kind is not ProblemKind.UNKNOWN_TOOL
+    return problem if is_of_tool else replace(problem, fatal=False)
 
 
 #: A block, or the contract's keys for one: indexStart, indexEnd, name, argsText.

@@ -89,7 +89,8 @@ class Choice:
         if isinstance(self.text, ToolText):
             return [*self.text.end_item(), *self.calls.conclude()]
         # An answer that was cut short is no call, and asking again would only cut it again.
-        return self.calls.read_answer(self.text.take()) if reason is FinishReason.STOP else []
+        is_answer = reason is FinishReason.STOP and not self.calls.shown
+        return self.calls.read_answer(self.text.take()) if is_answer else []
 
     def _claim(self, item_id: str) -> bool:
         """Mark an item as shown; false if it was."""

@@ -81,10 +81,20 @@ class ReasoningDone:
 
 @dataclass(frozen=True, slots=True)
 class ToolSignal:
-    """Something about tool calls, in any accepted shape; `tool_call_shapes` reads it."""
+    """Something about tool calls, in any accepted shape; `tool_call_shapes` reads it.
+
+    A backend tells only of tools that it was given to offer.
+    """
 
     choice: int
     payload: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CallComing:
+    """A call is there, but its response is not complete: only then it, or `CallRejected`, is told."""
+
+    choice: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +150,7 @@ AnswerEvent = (
     | MessageDone
     | ReasoningDelta
     | ReasoningDone
+    | CallComing
     | ToolSignal
     | CallRejected
     | TurnEnded
@@ -236,7 +247,8 @@ class Note:
 
     choice: int
     kind: NoteKind
-    #: The spelling it is about: `use_tool`, `tool_call`, a registered pattern's name, or `function` for none.
+    #: The spelling it is about (`use_tool`, `tool_call`, a registered pattern's name, `function` for none),
+    #: or the error's code where that is what failed.
     row: str
     reason: str = ""
 

@@ -8,15 +8,23 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.lib.json_text import Parsed, dump_json, parse_json, repair_json, strip_fence
-from app.lib.schema_check.effort import Clock
+from app.lib.json_text import (
+    Parsed,
+    dump_json,
+    dump_written,
+    parse_json,
+    parse_written,
+    repair_json,
+    strip_fence,
+)
+from app.lib.schema_check.budget import CheckBudget, to_budget
+from app.lib.schema_check.effort import Clock, count_values
 from app.lib.sentinel import ProblemKind, ToolCallProblem, judge_call
-from app.lib.strict_schema import drop_nulls, to_strict
+from app.lib.strict_schema import MAX_VALUES, drop_nulls, to_strict
 from app.lib.tool_calls import TextCall
 from app.lib.tool_manifest import build_tool
-from app.lib.tool_registry import ChoiceMode, ToolRegistry, ToolSpec
+from app.lib.tool_registry import ToolRegistry, ToolSpec
 
-FORCING = (ChoiceMode.NAMED, ChoiceMode.REQUIRED)
 ONE_TOOL = """\
 This answer is a call of the client's tool `{name}`. Write the JSON object of its arguments, and nothing else:
 
@@ -49,9 +57,9 @@ class ForcedCall:
 
 def build_forced(registry: ToolRegistry, parallel: bool) -> ForcedCall | None:
     """What a turn is given whose answer has to be a call; `None` where none is demanded."""
-    specs = registry.callable
-    if registry.choice.mode not in FORCING or not specs:
+    if not registry.demands_call:
         return None
+    specs = registry.callable
     schema = build_one_schema(specs[0]) if len(specs) == 1 else build_several_schema(specs, parallel)
     return ForcedCall(build_instruction(specs, parallel, held=schema is not None), schema)
 
@@ -70,6 +78,9 @@ def build_one_schema(spec: ToolSpec) -> dict[str, Any] | None:
 
 
 def build_several_schema(specs: tuple[ToolSpec, ...], parallel: bool) -> dict[str, Any] | None:
+    # Counted together, before each of many takes as long as a single one may.
+    if count_values([spec.parameters for spec in specs], MAX_VALUES) >= MAX_VALUES:
+        return None
     schemas = [build_one_schema(spec) for spec in specs]
     definitions: dict[str, Any] = {}
     ways = []
@@ -124,10 +135,13 @@ def read_forced(
     """The calls that such an answer spells, or why it has to be asked for again."""
     answer = unwrap_answer(text, registry)
     specs = registry.callable
-    spelled = spell_one(answer, specs[0]) if len(specs) == 1 else spell_several(answer, registry)
+    budget = to_budget(clock)
+    spelled = (
+        spell_one(answer, specs[0], budget) if len(specs) == 1 else spell_several(answer, registry, budget)
+    )
     if not spelled:
         return build_unreadable(specs, parallel)
-    return judge_all(spelled if parallel else spelled[:1], registry, clock)
+    return judge_all(spelled if parallel else spelled[:1], registry, budget)
 
 
 def judge_all(
@@ -147,45 +161,52 @@ def unwrap_answer(text: str, registry: ToolRegistry) -> str:
     return mended or answer
 
 
-def spell_one(answer: str, spec: ToolSpec) -> list[TextCall]:
+def spell_one(answer: str, spec: ToolSpec, budget: CheckBudget) -> list[TextCall]:
     match parse_json(answer):
         case Parsed(dict()):
-            return [TextCall(spec.name, write_arguments(answer, spec))]
+            return [TextCall(spec.name, write_arguments(answer, spec, budget))]
         case _:
             return []
 
 
-def spell_several(answer: str, registry: ToolRegistry) -> list[TextCall]:
+def spell_several(answer: str, registry: ToolRegistry, budget: CheckBudget) -> list[TextCall]:
     """The calls in either form, or a call by itself; none of them where one cannot be read."""
-    match parse_json(answer):
+    match parse_written(answer):
         case Parsed({"calls": list(entries)}):
-            calls = [spell_entry(entry, registry) for entry in entries]
+            calls = [spell_entry(entry, registry, budget) for entry in entries]
         case Parsed({"call": entry}) | Parsed(entry):
-            calls = [spell_entry(entry, registry)]
+            calls = [spell_entry(entry, registry, budget)]
         case _:
             return []
     return [call for call in calls if call] if all(calls) else []
 
 
-def spell_entry(entry: Any, registry: ToolRegistry) -> TextCall | None:
+def spell_entry(entry: Any, registry: ToolRegistry, budget: CheckBudget) -> TextCall | None:
     match entry:
         # Arguments under another key must not get lost.
         case {"name": str(name), **rest} if "arguments" in rest or not rest:
-            return TextCall(name, write_arguments(rest.get("arguments"), registry.get(name)))
+            return TextCall(name, write_arguments(rest.get("arguments"), registry.get(name), budget))
         case _:
             return None
 
 
-def write_arguments(arguments: Any, spec: ToolSpec | None) -> str:
+def write_arguments(arguments: Any, spec: ToolSpec | None, budget: CheckBudget) -> str:
     """The arguments as text: verbatim where they are text without a null too many."""
-    if arguments is None:
-        return ""
-    text = arguments if isinstance(arguments, str) else dump_json(arguments) or ""
-    parsed = parse_json(text)
+    if not isinstance(arguments, str):
+        return "" if arguments is None else dump_written(slim_down(arguments, spec, budget)) or ""
+    parsed = parse_written(arguments)
     if parsed is None:
-        return text
-    slim = drop_nulls(parsed.value, spec.parameters if spec else None)
-    return text if slim is parsed.value else dump_json(slim) or text
+        return arguments
+    slim = slim_down(parsed.value, spec, budget)
+    return arguments if slim is parsed.value else dump_written(slim) or arguments
+
+
+def slim_down(value: Any, spec: ToolSpec | None, budget: CheckBudget) -> Any:
+    """The arguments without nulls that only stand for absence, while there is time to look for them."""
+    if spec is None or budget.is_spent:
+        return value
+    with budget.spend():
+        return drop_nulls(value, spec.parameters)
 
 
 def build_unreadable(specs: tuple[ToolSpec, ...], parallel: bool) -> ToolCallProblem:

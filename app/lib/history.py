@@ -64,8 +64,11 @@ def settle_history(items: Iterable[HistoryItem]) -> list[HistoryItem]:
 
     Codex drops an output that has none, so it becomes text; to a call without output codex gives one.
     """
+    history = list(items)
+    if all(isinstance(item, Message) for item in history):
+        return history
     ids = CallIds()
-    return [settle_item(item, ids) for item in items]
+    return [settle_item(item, ids) for item in history]
 
 
 def settle_item(item: HistoryItem, ids: CallIds) -> HistoryItem:
@@ -100,20 +103,18 @@ def join_text(parts: Iterable[Part]) -> str:
     return "\n".join(part.text for part in parts if isinstance(part, TextPart))
 
 
-def lift_leading_assistant(items: Sequence[HistoryItem]) -> Iterator[HistoryItem]:
+def lift_leading_assistant(items: Sequence[HistoryItem]) -> tuple[HistoryItem, ...]:
     """Read an assistant message before any user message as instructions, unless it made calls.
 
     Obsidian Copilot 3.1.x sends its system prompt that way.
     """
-    begun = False
-    for item, following in itertools.zip_longest(items, items[1:]):
-        match item:
-            case Message(Role.ASSISTANT, parts) if not begun and not isinstance(following, PastCall):
-                yield Message(Role.DEVELOPER, parts)
+    lifted: list[HistoryItem] = []
+    for place, item in enumerate(items):
+        match item, items[place + 1 : place + 2]:
+            case Message(Role.DEVELOPER), _:
+                lifted.append(item)
+            case Message(Role.ASSISTANT, parts), ([] | [Message() | PastOutput()]):
+                lifted.append(Message(Role.DEVELOPER, parts))
             case _:
-                begun = begun or not is_instruction(item)
-                yield item
-
-
-def is_instruction(item: HistoryItem) -> bool:
-    return isinstance(item, Message) and item.role is Role.DEVELOPER
+                break
+    return (*lifted, *items[len(lifted) :])

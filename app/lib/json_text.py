@@ -15,6 +15,17 @@ STRING_OR_TRAILING_COMMA = re.compile(r'"(?:[^"\\]++|\\.)*+"?+|,(?=\s*[}\]])', r
 FENCE = "```"
 
 
+class Written(float):
+    """A number that keeps the text it was written as."""
+
+    text: str
+
+    def __new__(cls, text: str) -> Written:
+        number = super().__new__(cls, _read_float(text))
+        number.text = text
+        return number
+
+
 @dataclass(frozen=True, slots=True)
 class Parsed:
     """A value that was read; JSON's null is one too."""
@@ -23,8 +34,17 @@ class Parsed:
 
 
 def parse_json(text: str) -> Parsed | None:
+    return _parse(text, _DECODER)
+
+
+def parse_written(text: str) -> Parsed | None:
+    """The same, with numbers that `dump_written` writes as they were."""
+    return _parse(text, _WRITTEN_DECODER)
+
+
+def _parse(text: str, decoder: json.JSONDecoder) -> Parsed | None:
     try:
-        return Parsed(_DECODER.decode(text))
+        return Parsed(decoder.decode(text))
     except (ValueError, RecursionError):  # a number of too many digits is a ValueError
         return None
 
@@ -38,7 +58,13 @@ def _read_float(literal: str) -> float:
     return number if math.isfinite(number) else _refuse(literal)
 
 
+def _read_int(literal: str) -> int | Written:
+    # Of whole numbers only this one has a second spelling.
+    return Written(literal) if literal == "-0" else int(literal)
+
+
 _DECODER = json.JSONDecoder(parse_constant=_refuse, parse_float=_read_float)
+_WRITTEN_DECODER = json.JSONDecoder(parse_constant=_refuse, parse_float=Written, parse_int=_read_int)
 
 
 def dump_json(value: Any) -> str | None:
@@ -49,6 +75,35 @@ def dump_json(value: Any) -> str | None:
         )
     except (TypeError, ValueError, RecursionError):
         return None
+
+
+def dump_written(value: Any) -> str | None:
+    """Compact JSON of what `parse_written` read, its numbers as they were; `None` as above."""
+    try:
+        return escape_surrogates(_write(value))
+    except RecursionError:  # the library gets by with half the stack
+        return dump_json(value)
+
+
+def _write(value: Any) -> str:
+    # The library's encoder has no way to write a number as it was.
+    match value:
+        case str():
+            return _ENCODE(value)
+        case Written():
+            return value.text
+        case list():
+            return f"[{','.join(map(_write, value))}]"
+        case dict():
+            return f"{{{','.join(f'{_ENCODE(key)}:{_write(each)}' for key, each in value.items())}}}"
+        case None | True | False:
+            return _NAMES[value]
+        case _:
+            return str(value)
+
+
+_NAMES = {None: "null", True: "true", False: "false"}
+_ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def has_surrogates(text: str) -> bool:

@@ -119,3 +119,22 @@ def is_listed(value: Any, schema: Any) -> bool:
             return value in values
         case _:
             return True
+
+
+def has_optional(schema: Any) -> bool:
+    """Whether a schema names a property anywhere that may be left out."""
+    pending = [schema]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, dict):
+            if not list_names(part.get("properties")) <= list_names(part.get("required")):
+                return True
+            pending += part.values()
+        elif isinstance(part, list):
+            pending += part
+    return False
+
+
+def list_names(names: Any) -> set[str]:
+    """The names in a list of them, or those that an object has."""
+    return {name for name in names if isinstance(name, str)} if isinstance(names, dict | list) else set()

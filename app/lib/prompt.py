@@ -8,8 +8,9 @@ from enum import Enum
 from typing import Any, assert_never
 
 from app.lib.forced_call import build_forced
-from app.lib.history import flatten_history, lift_leading_assistant, settle_history
+from app.lib.history import flatten_history, settle_history
 from app.lib.json_text import dump_json
+from app.lib.optional_nulls import has_optional
 from app.lib.request import (
     HistoryItem,
     ImagePart,
@@ -76,7 +77,7 @@ def mentions(prompt: Prompt, needles: Collection[str]) -> bool:
 
 
 def find_instructions(request: TurnRequest) -> Iterator[str]:
-    for item in lift_leading_assistant(request.history):
+    for item in request.history:
         if isinstance(item, Message) and item.role is Role.DEVELOPER:
             yield from (part.text for part in item.parts if isinstance(part, TextPart))
 
@@ -86,18 +87,26 @@ def choose_means(request: TurnRequest, transport: ToolTransport) -> JsonMeans | 
     wanted = request.json_format
     if wanted is None:
         return None
-    if build_forced(request.tools, request.parallel) is not None:
+    if request.tools.demands_call:
         return JsonMeans.NEEDLESS
+    is_held = find_enforced(wanted, request, transport) is not None
+    return JsonMeans.ENFORCED if is_held else JsonMeans.INSTRUCTED
+
+
+def find_enforced(
+    wanted: JsonFormat, request: TurnRequest, transport: ToolTransport
+) -> dict[str, Any] | None:
+    """The schema an answer can be held to; codex declares every one strict."""
     # A model held to a schema could not write the block that calls a tool.
     writes_calls = transport is ToolTransport.SENTINEL and bool(request.tools.callable)
-    return JsonMeans.ENFORCED if not writes_calls and is_enforceable(wanted) else JsonMeans.INSTRUCTED
-
-
-def is_enforceable(wanted: JsonFormat) -> bool:
-    """Whether an answer can be held to it as it stands: codex declares every schema strict."""
-    if wanted.schema is None:
-        return False
-    return wanted.strict or to_strict(wanted.schema) == wanted.schema
+    if wanted.schema is None or writes_calls:
+        return None
+    if wanted.strict:
+        return wanted.schema
+    # What may be left out would have to be null, which the client's own schema may not know; and one that
+    # names nothing means any object, not the empty one.
+    is_full = bool(wanted.schema.get("properties")) and not has_optional(wanted.schema)
+    return to_strict(wanted.schema) if is_full else None
 
 
 def apply_format(
@@ -107,8 +116,9 @@ def apply_format(
     wanted = request.json_format
     if wanted is None:
         return (), None
-    if choose_means(request, transport) is JsonMeans.ENFORCED:
-        return (), wanted.schema
+    schema = find_enforced(wanted, request, transport)
+    if schema is not None:
+        return (), schema
     return (build_instruction(build_json_rule(wanted)),), None
 
 
@@ -118,9 +128,9 @@ def build_json_rule(wanted: JsonFormat) -> str:
 
 
 def build_history(request: TurnRequest, transport: ToolTransport) -> tuple[Item, ...]:
-    lifted = lift_leading_assistant(request.history)
+    history = request.history
     settled: Iterable[HistoryItem] = (
-        settle_history(lifted) if transport is ToolTransport.NATIVE else flatten_history(lifted)
+        settle_history(history) if transport is ToolTransport.NATIVE else flatten_history(history)
     )
     # A message may have said nothing; codex would be given an item without content.
     return tuple(build_item(item) for item in settled if not isinstance(item, Message) or item.parts)

@@ -93,7 +93,8 @@ class ToolTail:
 
     def see(self, now_s: float, is_in_block: bool) -> None:
         """Take the time: a block under way is what the grace is for, so it stands still meanwhile."""
-        if not self._blocks or not self._policy.stop or is_in_block:
+        is_waiting = self._blocks and self._policy.stop and self._policy.mode is StopMode.ALL
+        if not is_waiting or is_in_block:
             self._waiting_since_s = None
         elif self._waiting_since_s is None:
             self._waiting_since_s = now_s

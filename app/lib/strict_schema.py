@@ -10,10 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 from app.lib.optional_nulls import drop_nulls
+from app.lib.schema_check.effort import count_values
 from app.lib.strict_limits import fits_limits, list_targets, list_types, list_values
 
 __all__ = ["drop_nulls", "to_strict"]
 
+# More than the subset allows of anything; a schema of as many takes 40 ms to convert.
+MAX_VALUES = 32_000
 SCALARS = ("string", "integer", "number", "boolean", "null")
 NOTES = frozenset(("title", "description"))
 # The subset lacks these, and without them the rest of a schema may not mean what it did.
@@ -34,6 +37,8 @@ class Inexpressible(Exception):
 
 def to_strict(schema: dict[str, Any]) -> dict[str, Any] | None:
     """The schema in the strict subset; `None` where the subset cannot say it."""
+    if count_values(schema, MAX_VALUES) >= MAX_VALUES:
+        return None
     try:
         strict = Converter(schema).convert_root()
     except (Inexpressible, RecursionError):

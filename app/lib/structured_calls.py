@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, assert_never
 
 from app.lib.answer_rules import AnswerRules
 from app.lib.errors import InvalidToolCall
-from app.lib.events import AskAgain, Note, NoteKind, Order, RefuseCall, ToolBlock, ToolCalled, TurnEvent
+from app.lib.events import (
+    AskAgain,
+    CallComing,
+    CallRejected,
+    Note,
+    NoteKind,
+    Order,
+    RefuseCall,
+    ToolBlock,
+    ToolCalled,
+    ToolSignal,
+    TurnEvent,
+)
 from app.lib.forced_call import read_forced
 from app.lib.obsidian import to_obsidian_xml
-from app.lib.sentinel import ToolCallProblem, judge_call
+from app.lib.sentinel import ProblemKind, ToolCallProblem, judge_call
 from app.lib.stop_policy import StopMode
 from app.lib.tool_call_aggregator import ToolCallAggregator
 from app.lib.tool_calls import ToolCallDelta, ToolCallRecord
 
 # Rounds in which the model corrects its calls, unseen; then the client is told.
 MAX_REPAIRS = 2
+# Rounds in which codex itself has the model correct calls, where no tool is strict.
+MAX_REJECTIONS = 8
 #: The telemetry's word for calls that no text spells.
 ROW = "function"
 NOT_RUN = "This call was not run, since another one beside it was refused. Repeat it with that one corrected."
@@ -36,6 +50,11 @@ class StructuredCalls:
         self._held: list[dict[str, Any]] = []
         self._has_rejected = False
         self._repairs = 0
+        self._rejections = 0
+        #: Whether calls came of a response that is not complete yet.
+        self.is_pending = False
+        #: Whether a call was made that ends the answer, shown or not.
+        self.is_called = False
         self._orders = orders
         #: Whether an answer that had to be a call was none, and another one is to come.
         self.is_asking = False
@@ -44,13 +63,25 @@ class StructuredCalls:
         #: Set once the model had its chances to call a strict tool right.
         self.refusal: InvalidToolCall | None = None
 
-    def take(self, payload: dict[str, Any]) -> list[TurnEvent]:
+    def hear(self, event: CallComing | ToolSignal | CallRejected) -> list[TurnEvent]:
+        match event:
+            case CallComing():
+                self.is_pending = True
+                return []
+            case ToolSignal(_, payload):
+                return self._take(payload)
+            case CallRejected():
+                return self._reject()
+            case _:
+                assert_never(event)
+
+    def _take(self, payload: dict[str, Any]) -> list[TurnEvent]:
         if not self._rules.registry.any_strict:
-            return self._ingest(payload)
+            return [self._show(delta) for delta in self._read(payload)]
         self._held.append(payload)
         return []
 
-    def reject(self) -> list[TurnEvent]:
+    def _reject(self) -> list[TurnEvent]:
         """A call that codex has the model correct; where a tool is strict, its whole batch does not hold."""
         self._has_rejected = True
         return [Note(self._choice, NoteKind.CALL_FAULTY, ROW, "rejected")]
@@ -60,16 +91,18 @@ class StructuredCalls:
         held, has_rejected = self._held, self._has_rejected
         self.forget()
         if not self._rules.registry.any_strict:
-            return []
+            return self._count_rejection() if has_rejected else []
         records = self._assemble(held)
         problems = self._find_problems(records)
-        if not has_rejected and not any(problems):
-            return [event for payload in held for event in self._ingest(payload)]
-        return self._repair(records, problems)
+        if has_rejected or any(problems):
+            return self._repair(records, problems)
+        # Only what was judged goes out: a payload may have been overtaken by another.
+        deltas = {delta.index: delta for payload in held for delta in self._read(payload)}
+        return [self._show(delta) for delta in deltas.values()]
 
     def forget(self) -> None:
         """Whatever waits is not to be: its response starts over, or is dealt with."""
-        self._held, self._has_rejected = [], False
+        self._held, self._has_rejected, self.is_pending = [], False, False
 
     def conclude(self) -> list[TurnEvent]:
         """The turn is over: nothing can be corrected any more."""
@@ -96,29 +129,42 @@ class StructuredCalls:
         blocks = [to_obsidian_xml(delta.to_record(), escape) for delta in shown]
         return [ToolBlock(self._choice, item_id, block) for block in blocks]
 
-    def _ingest(self, payload: dict[str, Any]) -> list[TurnEvent]:
+    def _read(self, payload: dict[str, Any]) -> list[ToolCallDelta]:
+        """What a payload changes of the calls that the client is to see."""
         deltas = self._aggregator.ingest_delta(payload, self._choice).deltas
-        return [self._show(delta) for delta in deltas if self._rules.parallel or delta.index == 0]
+        self.is_called = self.is_called or bool(deltas)
+        return [delta for delta in deltas if self._rules.parallel or delta.index == 0]
 
     def _show(self, delta: ToolCallDelta) -> ToolCalled:
         self.shown[delta.index] = delta
         return ToolCalled(self._choice, delta)
 
     def _assemble(self, payloads: Sequence[dict[str, Any]]) -> tuple[ToolCallRecord, ...]:
-        """The calls in a batch that nobody has seen yet; as many as the client wants."""
+        """The calls in a batch that nobody has seen yet."""
         scratch = ToolCallAggregator()
         for payload in payloads:
             scratch.ingest_delta(payload, self._choice)
-        records = scratch.snapshot(self._choice)
-        return records if self._rules.parallel else records[:1]
+        return scratch.snapshot(self._choice)
 
     def _find_problems(self, records: Sequence[ToolCallRecord]) -> list[ToolCallProblem | None]:
-        """What is wrong with each, if that matters."""
+        """What is wrong with each that the client would see, if that matters."""
         registry, clock = self._rules.registry, self._rules.clock
-        verdicts = [judge_call(record.function.name, record.arguments, registry, clock) for record in records]
-        return [
-            verdict.problem if verdict.problem and verdict.problem.fatal else None for verdict in verdicts
+        seen = records if self._rules.parallel else records[:1]
+        found = [
+            judge_call(record.function.name, record.arguments, registry, clock).problem for record in seen
         ]
+        is_wrong = [
+            problem and (problem.fatal or problem.kind is ProblemKind.NOT_ALLOWED) for problem in found
+        ]
+        problems = [problem if wrong else None for problem, wrong in zip(found, is_wrong, strict=True)]
+        return [*problems, *([None] * (len(records) - len(seen)))]
+
+    def _count_rejection(self) -> list[TurnEvent]:
+        """Codex goes on correcting for ever; a client need not pay for that."""
+        self._rejections += 1
+        if self._rejections > MAX_REJECTIONS:
+            self.refusal = InvalidToolCall(REJECTED)
+        return []
 
     def _repair(
         self, records: Sequence[ToolCallRecord], problems: Sequence[ToolCallProblem | None]
@@ -146,3 +192,8 @@ class StructuredCalls:
 
     def _note_problem(self, problem: ToolCallProblem) -> Note:
         return Note(self._choice, NoteKind.CALL_FAULTY, ROW, problem.kind.value)
+
+
+def matters(problem: ToolCallProblem) -> bool:
+    """Whether a call must not go out; in text, one that is not allowed would be just text."""
+    return problem.fatal or problem.kind is ProblemKind.NOT_ALLOWED

@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
 
+from app.lib.block_hold import CLOSER, Hold
 from app.lib.block_rows import BlockRow, Outcome, Reading, RowSet
 from app.lib.events import NoteKind
 from app.lib.sentinel import ProblemKind, ToolCallProblem
-from app.lib.text_buffer import TextBuffer
 from app.lib.tool_calls import TextCall
 
 DEFAULT_MAX_CHARS = 1024 * 1024
-# A closer that need not end its block is tried so often, then only each time the text grew by 1/16:
-# so even a text of nothing but closers costs its matcher a fixed number of readings.
-FREE_TRIES, GROWTH = 64, 16
 SLICE_CHARS = 4096
 
 
@@ -25,6 +22,8 @@ class Reason(StrEnum):
 
     COMPLETE = "complete"
     MALFORMED = "malformed"
+    #: Words about the tag: what follows the opener begins no block.
+    PROSE = "prose"
     #: A block like any other, but of a tool that is not to be called.
     NO_CALL = "no_call"
     NESTED = "nested"
@@ -81,69 +80,18 @@ class Buffered:
 GateEvent = Passed | Found | Refused | Buffered
 
 
-class _Hold:
-    """A block on its way: its text from the opener on, and how it is looked through for its end."""
-
-    def __init__(self, group: str, rows: RowSet, opener: str) -> None:
-        self.group = group
-        self.opener = opener
-        self.row = row = rows.rows[group]
-        self._inner = rows.inner[group]
-        self._buffer = TextBuffer()
-        self._buffer.append(opener)
-        #: The end of what was looked through: a closer may have begun in it.
-        self._seam = ""
-        self._reach = max(len(row.opener) + len(row.follow[:1]), *map(len, row.closers))
-        self._tries = 0
-        self._next_try = 0
-
-    @property
-    def length(self) -> int:
-        return self._buffer.length
-
-    def search(self, text: str, start: int) -> tuple[str | None, int, int]:
-        """What comes next: `closer`, `opener` or nothing; where it ends in the text; its own length."""
-        across = self._seam + text[start : start + self._reach]
-        match, shift = self._inner.search(across) if self._seam else None, start - len(self._seam)
-        if match is None:
-            match, shift = self._inner.search(text, start), 0
-        if match is None:
-            return None, len(text), 0
-        return match.lastgroup, match.end() + shift, match.end() - match.start()
-
-    def keep(self, text: str) -> None:
-        """Take text that holds nothing of interest."""
-        self._buffer.append(text)
-        self._seam = (self._seam + text[-self._reach :])[-self._reach :]
-
-    def keep_mark(self, text: str) -> None:
-        """Take text up to and with a closer or an opener, which is not to be found again."""
-        self._buffer.append(text)
-        self._seam = ""
-
-    def text(self) -> str:
-        return self._buffer.read()
-
-    def try_to_read(self) -> Outcome:
-        if self._tries >= FREE_TRIES and self.length < self._next_try:
-            return None
-        self._tries += 1
-        self._next_try = self.length + self.length // GROWTH
-        return self.row.read(self.text())
-
-
 class TextGate:
-    """Holds back what could still become a tag, and a block from its opener to its closer; nothing else.
+    """Holds back what could still become a tag, and what could still become a block; nothing else.
 
     The events are the same for every cut of the text, but for where `Passed` texts are cut.
-    Held at most: `max_chars` of a block, or an opener that lacks its last character.
+    Held at most: `max_chars` of a block, its row's or the gate's, or an opener without its last character.
     """
 
     def __init__(self, rows: RowSet, max_chars: int = DEFAULT_MAX_CHARS) -> None:
         self._rows = rows
         self._max_chars = max_chars
         self._beginning = ""
-        self._hold: _Hold | None = None
+        self._hold: Hold | None = None
         #: How much of the stream is through: passed on, or taken as a block.
         self._through = 0
 
@@ -172,7 +120,7 @@ class TextGate:
     def finish(self, reason: Reason = Reason.STREAM_ENDED) -> list[GateEvent]:
         """Let go of what is held: as a block where it is one by now, else as it was."""
         out: list[GateEvent] = []
-        while self._hold:  # at most once a row: what is left holds no opener of its own kind
+        while self._hold:  # at most twice a row, see `JsonStrings`
             left = self._let_go(self._hold, reason, out)
             out += self.feed(left)
         beginning, self._beginning = self._beginning, ""
@@ -204,30 +152,33 @@ class TextGate:
         return match.end()
 
     def _start(self, group: str, opener: str, out: list[GateEvent]) -> None:
-        self._hold = _Hold(group, self._rows, opener)
+        self._hold = Hold(group, self._rows, opener)
         out.append(Buffered(self._hold.row.name, NoteKind.BUFFER_STARTED))
 
-    def _scan_held(self, hold: _Hold, text: str, start: int, out: list[GateEvent]) -> tuple[int, str]:
+    def _scan_held(self, hold: Hold, text: str, start: int, out: list[GateEvent]) -> tuple[int, str]:
         """Hold text up to what ends the block; returns the place behind it, and what is left of the hold."""
         found, end, length = hold.search(text, start)
-        full = start + max(0, self._max_chars - hold.length)
-        if end > full or (found is None and end == full):
+        full = start + max(0, self._find_limit(hold.row) - hold.length)
+        if end + (length == 0) > full:  # what is no mark shows only by the character behind it
             hold.keep(text[start:full])
             return full, self._let_go(hold, Reason.TOO_LARGE, out)
-        if found is None:
-            hold.keep(text[start:])
-            return end, ""
+        if length == 0:
+            hold.keep(text[start:end])
+            return end, self._settle(hold, hold.text(), None, Reason.PROSE, out) if found else ""
         hold.keep_mark(text[start:end])
-        return end, self._close(hold, out) if found == "closer" else self._restart(hold, length, out)
+        return end, self._close(hold, out) if found == CLOSER else self._restart(hold, length, out)
 
-    def _close(self, hold: _Hold, out: list[GateEvent]) -> str:
+    def _find_limit(self, row: BlockRow) -> int:
+        return self._max_chars if row.max_chars is None else row.max_chars
+
+    def _close(self, hold: Hold, out: list[GateEvent]) -> str:
         """Read the block up to a closer; one that need not be the last leaves it open if nothing is read."""
         outcome = hold.try_to_read()
         if outcome is None and not hold.row.is_decided_at_once:
             return ""
         return self._settle(hold, hold.text(), outcome, Reason.MALFORMED, out)
 
-    def _restart(self, hold: _Hold, length: int, out: list[GateEvent]) -> str:
+    def _restart(self, hold: Hold, length: int, out: list[GateEvent]) -> str:
         """An opener inside a block: what precedes it is let go, and a block held from there."""
         before, opener = hold.text()[:-length], hold.text()[-length:]
         left = self._settle(hold, before, read_late(hold.row, before), Reason.NESTED, out)
@@ -236,10 +187,10 @@ class TextGate:
         self._start(hold.group, opener, out)
         return ""
 
-    def _let_go(self, hold: _Hold, reason: Reason, out: list[GateEvent]) -> str:
+    def _let_go(self, hold: Hold, reason: Reason, out: list[GateEvent]) -> str:
         return self._settle(hold, hold.text(), read_late(hold.row, hold.text()), reason, out)
 
-    def _settle(self, hold: _Hold, held: str, outcome: Outcome, reason: Reason, out: list[GateEvent]) -> str:
+    def _settle(self, hold: Hold, held: str, outcome: Outcome, reason: Reason, out: list[GateEvent]) -> str:
         """End a hold; returns the text that is to be looked at like any other."""
         self._hold = None
         row = hold.row.name
@@ -276,5 +227,11 @@ def cut_slices(text: str) -> list[str]:
 
 
 def read_late(row: BlockRow, held: str) -> Outcome:
-    """A last look at a block that no closer ended; where the first closer decides, there is no block."""
-    return None if row.is_decided_at_once else row.read(held)
+    """A last look at a block that no closer ended.
+
+    Where the first closer decides, one that seemed to stand in a string does so now: the string has no end.
+    """
+    if not row.is_decided_at_once:
+        return row.read(held)
+    ends = [found + len(closer) for closer in row.closers if (found := held.find(closer)) >= 0]
+    return row.read(held[: min(ends)]) if ends else None

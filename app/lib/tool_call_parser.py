@@ -10,7 +10,7 @@ from typing import assert_never
 from app.lib.block_rows import RowSet, build_tool_call_row
 from app.lib.schema_check.effort import Clock
 from app.lib.sentinel import ToolCallProblem
-from app.lib.text_gate import DEFAULT_MAX_CHARS, Buffered, Found, GateEvent, Passed, Refused, TextGate
+from app.lib.text_gate import Buffered, Found, GateEvent, Passed, Refused, TextGate
 from app.lib.tool_calls import TextCall, ToolCallFunction, ToolCallRecord
 from app.lib.tool_registry import ToolRegistry
 
@@ -29,11 +29,9 @@ class ParserResult:
 class ToolCallParser:
     """Knows `<tool_call>` blocks and nothing else, by the tools a request declares."""
 
-    def __init__(
-        self, registry: ToolRegistry, clock: Clock, suffix: str = "", max_chars: int = DEFAULT_MAX_CHARS
-    ) -> None:
+    def __init__(self, registry: ToolRegistry, clock: Clock, suffix: str = "") -> None:
         """`suffix`, a random one, makes the ids of calls unique beyond this turn."""
-        self._gate = TextGate(RowSet([build_tool_call_row(registry, clock)]), max_chars)
+        self._gate = TextGate(RowSet([build_tool_call_row(registry, clock)]))
         self._ids = (f"fc_{number:03}" + (f"_{suffix}" if suffix else "") for number in itertools.count(1))
 
     def feed(self, text: str) -> ParserResult:

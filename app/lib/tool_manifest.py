@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+from typing import Any
 
 from app.lib.json_text import dump_json
-from app.lib.tool_registry import ChoiceMode, ToolRegistry, ToolSpec
+from app.lib.tool_registry import ToolRegistry, ToolSpec
 
 FORMAT = """\
 You can call tools of the client. To call one, write a block of exactly this form:
@@ -23,30 +23,19 @@ MANY_CALLS = "- Several calls that do not need each other's results may stand as
 
 
 def build_manifest(registry: ToolRegistry, parallel: bool = True) -> str:
-    """What the model is told of the tools it may call; nothing where none are declared."""
+    """What the model is told of the tools it may call; nothing where none are declared.
+
+    A turn that has to call one is told otherwise: see `forced_call`.
+    """
     if not registry:
         return ""
     if not registry.callable:
         return FORBIDDEN
     strict = [STRICT] if any(spec.strict for spec in registry.callable) else []
-    rules = [FORMAT, *strict, MANY_CALLS if parallel else ONE_CALL, *build_choice_rule(registry)]
+    rules = [FORMAT, *strict, MANY_CALLS if parallel else ONE_CALL]
     # A schema nested deeper than the stack cannot be written; nor could any model fill it in.
     tools = filter(None, (dump_json(build_tool(spec)) for spec in registry.callable))
     return "\n".join([*rules, "", "Tools:", *tools])
-
-
-def build_choice_rule(registry: ToolRegistry) -> list[str]:
-    mode = registry.choice.mode
-    match mode:
-        case ChoiceMode.AUTO | ChoiceMode.NONE:
-            return []
-        case ChoiceMode.REQUIRED:
-            return ["- This answer must call at least one tool."]
-        case ChoiceMode.NAMED:
-            name = registry.choice.name
-            return [f"- If you call a tool, it must be `{name}`. This answer must call it."]
-        case _:
-            assert_never(mode)
 
 
 def build_tool(spec: ToolSpec) -> dict[str, Any]:

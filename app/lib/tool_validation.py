@@ -2,6 +2,7 @@
 
 A check takes at most `MAX_STEPS` steps of up to 1.7 µs, `PATTERNS_S` for its patterns, and a few readings
 of the arguments. A schema is first held against that of its draft: `MAX_SCHEMA_STEPS` of 0.3 µs, once.
+With a `CheckBudget` for a clock all checks together end when that is spent.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ from jsonschema.exceptions import UnknownType, best_match
 from referencing.exceptions import Unresolvable
 
 from app.lib.json_text import escape_surrogates
+from app.lib.schema_check.budget import to_budget
 from app.lib.schema_check.checker import Checker, build_checker, build_meta_checker, find_draft
 from app.lib.schema_check.effort import (
     BASE_STEPS,
@@ -25,6 +27,7 @@ from app.lib.schema_check.effort import (
     BadPattern,
     Clock,
     Effort,
+    OutOfTime,
     TooMuchWork,
     count_values,
 )
@@ -34,7 +37,7 @@ MAX_VALUES = 100_000
 MAX_SCHEMA_CHARS = 128 * 1024
 MAX_SCHEMA_VALUES = 50_000
 MAX_SCHEMA_STEPS = 750_000
-MAX_SCHEMAS = 64
+MAX_SCHEMAS = 128
 MAX_WAYS = 3
 MAX_STEP_CHARS = 40
 MAX_PATH_CHARS = 200
@@ -61,6 +64,14 @@ class Mismatch:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class SchemaText:
+    """A schema to prepare: the same one whoever pays for it."""
+
+    text: str
+    effort: Effort = field(compare=False)
+
+
 TOO_COSTLY = Mismatch(MismatchKind.TOO_COSTLY, "arguments: holding them against the schema takes too long")
 SCHEMA_TOO_LONG = Mismatch(MismatchKind.TOO_COSTLY, "schema: it is too long to check arguments against it")
 
@@ -69,43 +80,52 @@ def find_mismatch(schema: dict[str, Any] | None, value: Any, clock: Clock) -> Mi
     """The first thing wrong with the arguments of a tool, or with checking them."""
     if schema is None:
         return None
+    budget = to_budget(clock)
+    if budget.is_spent:
+        return TOO_COSTLY
     try:
-        checker = attempt(lambda: find_checker(schema))
-        return (
-            checker if isinstance(checker, Mismatch) else attempt(lambda: find_error(checker, value, clock))
-        )
-    except RecursionError:  # found last, so never kept: how much stack is left differs from call to call
+        with budget.spend() as until_s:
+            return check_arguments(schema, value, budget, until_s)
+    # Found last, so never kept: how much stack or time is left differs from call to call.
+    except (RecursionError, OutOfTime):
         return TOO_COSTLY
 
 
-def find_checker(schema: dict[str, Any]) -> Checker | Mismatch:
+def check_arguments(schema: dict[str, Any], value: Any, clock: Clock, until_s: float) -> Mismatch | None:
+    checker = attempt(lambda: find_checker(schema, Effort(MAX_SCHEMA_STEPS, clock, until_s)))
+    if isinstance(checker, Mismatch):
+        return checker
+    return attempt(lambda: find_error(checker, value, clock, until_s))
+
+
+def find_checker(schema: dict[str, Any], effort: Effort) -> Checker | Mismatch:
     # Counted before it is written, written before it is kept: neither may cost what its sender likes.
     if count_values(schema, MAX_SCHEMA_VALUES) >= MAX_SCHEMA_VALUES:
         return SCHEMA_TOO_LONG
     text = json.dumps(schema, sort_keys=True)
-    return prepare_schema(text) if len(text) <= MAX_SCHEMA_CHARS else SCHEMA_TOO_LONG
+    return prepare_schema(SchemaText(text, effort)) if len(text) <= MAX_SCHEMA_CHARS else SCHEMA_TOO_LONG
 
 
 @functools.lru_cache(maxsize=MAX_SCHEMAS)
-def prepare_schema(text: str) -> Checker | Mismatch:
+def prepare_schema(schema: SchemaText) -> Checker | Mismatch:
     """A schema's checker, or why it has none; kept, since finding out takes milliseconds."""
-    return attempt(lambda: build_valid_checker(to_short(json.loads(text))))
+    return attempt(lambda: build_valid_checker(to_short(json.loads(schema.text)), schema.effort))
 
 
-def build_valid_checker(schema: Any) -> Checker | Mismatch:
-    return find_schema_error(schema) or build_checker(schema)
+def build_valid_checker(schema: Any, effort: Effort) -> Checker | Mismatch:
+    return find_schema_error(schema, effort) or build_checker(schema)
 
 
-def find_schema_error(schema: Any) -> Mismatch | None:
-    errors = build_meta_checker(find_draft(schema)).find_errors(schema, Effort(MAX_SCHEMA_STEPS))
+def find_schema_error(schema: Any, effort: Effort) -> Mismatch | None:
+    errors = build_meta_checker(find_draft(schema)).find_errors(schema, effort)
     return describe_first(errors, MismatchKind.UNUSABLE_SCHEMA, "schema")
 
 
-def find_error(checker: Checker, value: Any, clock: Clock) -> Mismatch | None:
+def find_error(checker: Checker, value: Any, clock: Clock, until_s: float) -> Mismatch | None:
     count = count_values(value, MAX_VALUES)
     if count >= MAX_VALUES:
         return TOO_COSTLY
-    effort = Effort(min(MAX_STEPS, BASE_STEPS + STEPS_PER_VALUE * count), clock)
+    effort = Effort(min(MAX_STEPS, BASE_STEPS + STEPS_PER_VALUE * count), clock, until_s)
     return describe_first(checker.find_errors(to_short(value), effort), MismatchKind.ARGUMENTS, "arguments")
 
 

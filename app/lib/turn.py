@@ -12,6 +12,7 @@ from app.lib.errors import AnswerInterrupted, BackendTimeout, BackendUnavailable
 from app.lib.events import (
     AnswerEvent,
     BackendEvent,
+    CallComing,
     CallRejected,
     ChoiceEvent,
     Completed,
@@ -160,10 +161,8 @@ class TurnCore:
                 return [*choice.show_message(event), *self._heed(index)]
             case ReasoningDelta() | ReasoningDone():
                 return choice.show_reasoning(event)
-            case ToolSignal(_, payload):
-                return choice.calls.take(payload)
-            case CallRejected():
-                return choice.calls.reject()
+            case CallComing() | ToolSignal() | CallRejected():
+                return choice.calls.hear(event)
             case TurnEnded(index, reason):
                 return self._end(index, reason)
             case ModelActive() | TextDelta():
@@ -173,10 +172,11 @@ class TurnCore:
 
     def _heed(self, index: int) -> list[TurnEvent]:
         """Act on what a choice's text has come to: a call that must not go out, or a cut."""
-        text = self._choices[index].text
+        text, calls = self._choices[index].text, self._choices[index].calls
         if text.refusal:
             return self.fail(text.refusal)
-        return self._cut(index, text.cut) if text.cut else []
+        # Calls that are on their way count, whatever the text has come to.
+        return self._cut(index, text.cut) if text.cut and not calls.is_pending else []
 
     def _complete(self, index: int) -> list[TurnEvent]:
         """A response is over: calls that came as such end the choice, for the client is to run them."""
@@ -184,7 +184,8 @@ class TurnCore:
         out = choice.calls.complete()
         if choice.refusal:
             return [*out, *self.fail(choice.refusal)]
-        return [*out, *(self._cut(index, FinishReason.STOP) if choice.calls.shown else [])]
+        end = FinishReason.STOP if choice.calls.is_called else choice.text.cut
+        return [*out, *(self._cut(index, end) if end else [])]
 
     def _retry(self, choice: Choice) -> list[TurnEvent]:
         """Let codex start over unseen, but never show an answer's beginning twice."""
@@ -208,8 +209,8 @@ class TurnCore:
         return [*left, *blocks, *self._finish_choice(index, reason)]
 
     def _finish_choice(self, index: int, reason: FinishReason) -> list[TurnEvent]:
-        has_calls = self._aggregator.has_calls(index)
-        finish = choose_finish([reason, *([FinishReason.TOOL_CALLS] if has_calls else [])])
+        called = FinishReason.TOOL_CALLS if self._aggregator.has_calls(index) else None
+        finish = choose_finish(filter(None, (reason, self._choices[index].text.cut, called)))
         self._choices[index].finish = finish
         self.ended = all(choice.finish for choice in self._choices)
         return [Finished(index, finish), *([Completed(self._usage)] if self.ended else [])]

@@ -174,7 +174,7 @@ class ChatSchema(ma.Schema):
             turn=turn,
             stream=bool(data["stream"]),
             include_usage=bool((data["stream_options"] or {}).get("include_usage")),
-            declares_tools=data["tools"] is not None or data["functions"] is not None,
+            declares_tools=bool(turn.tools),
             legacy=is_legacy(data),
             ignored=tuple(sorted(named.union(find_notes(data, turn, self._rules)))),
         )
@@ -207,7 +207,7 @@ def build_registry(data: Data) -> ToolRegistry:
 
 
 def is_legacy(data: Data) -> bool:
-    return data["functions"] is not None and not data["tools"]
+    return bool(data["functions"]) and not data["tools"]
 
 
 def is_parallel(data: Data, rules: ChatRules) -> bool:
@@ -222,8 +222,11 @@ def find_limit(data: Data) -> int | None:
 
 def find_notes(data: Data, turn: TurnRequest, rules: ChatRules) -> Iterator[str]:
     """What is given and has not quite, or not at all, the effect it has elsewhere."""
+    is_limited = rules.enforces_max_tokens and not turn.tools.demands_call
     for place, name in enumerate(name for name in LIMITS if data[name] is not None):
-        yield f"{name}=estimated" if rules.enforces_max_tokens and place == 0 else name
+        yield f"{name}=estimated" if is_limited and place == 0 else name
+    if turn.stop and turn.tools.demands_call:
+        yield "stop"
     means = choose_means(turn, rules.transport)
     if means is not None:
         yield from FORMAT_NOTES.get(means, ())

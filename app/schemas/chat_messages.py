@@ -8,13 +8,23 @@ from typing import Any
 
 import marshmallow as ma
 
+from app.lib.history import lift_leading_assistant
 from app.lib.json_text import dump_json
 from app.lib.request import HistoryItem, ImagePart, Message, Part, PastCall, PastOutput, Role, TextPart
 from app.schemas.tools import complain, read_list, read_object
 
 Raw = dict[str, Any]
 
-IMAGE_TYPES = ("data:image/png", "data:image/jpeg", "data:image/gif", "data:image/webp")
+# Many write the one for the other.
+JPG, JPEG = "data:image/jpg", "data:image/jpeg"
+#: How the bytes of each kind begin.
+IMAGE_TYPES = {
+    "data:image/png": b"\x89PNG\r\n\x1a\n",
+    JPEG: b"\xff\xd8\xff",
+    JPG: b"\xff\xd8\xff",
+    "data:image/gif": b"GIF8",
+    "data:image/webp": b"RIFF",
+}
 IMAGE_RULE = "Must be a PNG, JPEG, GIF or WebP image as a base64 data URL; nothing is fetched."
 CONTENT_RULE = "Must be a string or a non-empty list of parts."
 NAMING_RULE = "Must be a non-empty string."
@@ -31,10 +41,22 @@ def read_messages(value: Any) -> tuple[HistoryItem, ...]:
     if not isinstance(value, list) or not value:
         raise complain("Must be a non-empty list of messages.")
     conversation = Conversation()
-    items = tuple(item for index, raw in enumerate(value) for item in conversation.read(raw, index))
+    items: list[HistoryItem] = []
+    for index, raw in enumerate(value):
+        items += read_plain(raw) or conversation.read(raw, index)
     if not items:
         raise complain("Must say something.")
-    return items
+    return lift_leading_assistant(items)
+
+
+def read_plain(raw: Any) -> tuple[HistoryItem, ...]:
+    """Most messages are a role, a text and nothing else: the short way for them."""
+    if not isinstance(raw, dict) or len(raw) != 2:
+        return ()
+    text, role = raw.get("content"), raw.get("role")
+    if not text or not isinstance(text, str) or not isinstance(role, str) or role not in SPOKEN:
+        return ()
+    return (Message(SPOKEN[role], (TextPart(text),)),)
 
 
 class Conversation:
@@ -146,7 +168,7 @@ def read_part(part: Any, index: int, kinds: dict[str, PartReader]) -> Part:
 
 
 def read_text_part(part: Raw, index: int) -> Part:
-    key = part["type"]  # both kinds keep their words under their own name
+    key = WORDS[part["type"]]
     if not isinstance(part.get(key), str):
         raise complain("Must be a string.", "content", index, key)
     return TextPart(part[key])
@@ -155,7 +177,7 @@ def read_text_part(part: Raw, index: int) -> Part:
 def read_image_part(part: Raw, index: int) -> Part:
     match part.get("image_url"):
         case {"url": str(url)} | str(url) if is_image(url):
-            return ImagePart(url)
+            return ImagePart(url.replace(JPG, JPEG, 1) if url.startswith(JPG) else url)
         case _:
             raise complain(IMAGE_RULE, "content", index, "image_url")
 
@@ -163,19 +185,28 @@ def read_image_part(part: Raw, index: int) -> Part:
 def is_image(url: str) -> bool:
     """Codex would put a remark of its own in the place of what it cannot decode."""
     head, _, data = url.partition(";base64,")
-    if head not in IMAGE_TYPES or not data:
-        return False
     try:
-        base64.b64decode(data, validate=True)
+        return head in IMAGE_TYPES and base64.b64decode(data, validate=True).startswith(IMAGE_TYPES[head])
     except ValueError:
         return False
-    return True
 
 
+SPOKEN = {
+    "developer": Role.DEVELOPER,
+    "system": Role.DEVELOPER,
+    "user": Role.USER,
+    "assistant": Role.ASSISTANT,
+}
 PartReader = Callable[[Raw, int], Part]
-INSTRUCTION_PARTS: dict[str, PartReader] = {"text": read_text_part}
-INPUT_PARTS: dict[str, PartReader] = {"text": read_text_part, "image_url": read_image_part}
-ANSWER_PARTS: dict[str, PartReader] = {"text": read_text_part, "refusal": read_text_part}
+#: The parts that are words, and where they stand; two are known from Responses.
+WORDS = {"text": "text", "refusal": "refusal", "input_text": "text", "output_text": "text"}
+INSTRUCTION_PARTS: dict[str, PartReader] = {"text": read_text_part, "input_text": read_text_part}
+INPUT_PARTS: dict[str, PartReader] = INSTRUCTION_PARTS | {"image_url": read_image_part}
+ANSWER_PARTS: dict[str, PartReader] = {
+    "text": read_text_part,
+    "refusal": read_text_part,
+    "output_text": read_text_part,
+}
 
 ROLES: dict[str, Callable[[Conversation, Raw], tuple[HistoryItem, ...]]] = {
     "developer": Conversation.read_instructions,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from app.lib.request import JsonFormat
-from app.schemas.tools import complain, read_object, validate_depth
+from app.schemas.tools import complain, read_object, validate_extent
 
 #: What a `json_schema` may say, and how to say what is wrong; codex has a name of its own for it.
 FIELDS: dict[str, tuple[type, str]] = {
@@ -31,7 +31,7 @@ def read_schema_format(raw: dict[str, Any]) -> JsonFormat:
     for key, (kind, rule) in FIELDS.items():
         if nested.get(key) is not None and not isinstance(nested[key], kind):
             raise complain(rule, "json_schema", key)
-    validate_depth(nested.get("schema"), "json_schema", "schema")
+    validate_extent(nested.get("schema"), "json_schema", "schema")
     return JsonFormat(nested.get("schema"), bool(nested.get("strict")))
 
 

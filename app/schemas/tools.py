@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import marshmallow as ma
 from marshmallow import fields
 
+from app.lib.schema_check.budget import CheckBudget
 from app.lib.sentinel import MAX_NAME_CHARS
 from app.lib.tool_registry import ChoiceMode, ToolChoice, ToolSpec
+from app.lib.tool_validation import MismatchKind, find_mismatch
 
 Path = tuple[int | str, ...]
 
@@ -19,8 +22,12 @@ NAME = re.compile(rf"[\w.:/@-]{{1,{MAX_NAME_CHARS}}}")
 NAME_RULE = f"Must be 1 to {MAX_NAME_CHARS} letters, digits or any of _ . : / @ -."
 # Codex leaves a line nested deeper than 127 without any reply; what is put around a schema needs some too.
 MAX_SCHEMA_LEVELS = 100
+MAX_SCHEMA_VALUES = 20_000
 CONTAINERS = (dict, list)
 DEPTH_RULE = f"Must not be nested deeper than {MAX_SCHEMA_LEVELS} levels."
+SIZE_RULE = f"Must not hold more than {MAX_SCHEMA_VALUES} values."
+# A schema seen first takes about 2 ms; those that are left over are judged with the first call of their tool.
+USABLE_S = 0.02
 #: What else a tool may say: the types it may have, and how to say so.
 FIELDS: dict[str, tuple[type, str]] = {
     "description": (str, "Must be a string or null."),
@@ -51,7 +58,10 @@ def read_tools(value: Any) -> tuple[ToolSpec, ...]:
 
     Read anew for each request: a hundred take half a millisecond.
     """
-    return tuple(read_tool(raw, index) for index, raw in enumerate(read_list(value)))
+    tools = read_list(value)
+    specs = tuple(read_tool(raw, index) for index, raw in enumerate(tools))
+    validate_usable(specs, tools)
+    return specs
 
 
 def read_functions(value: Any) -> tuple[ToolSpec, ...]:
@@ -75,7 +85,7 @@ def read_spec(raw: dict[str, Any], *path: int | str) -> ToolSpec:
     for key, (kind, rule) in FIELDS.items():
         if raw.get(key) is not None and not isinstance(raw[key], kind):
             raise complain(rule, *path, key)
-    validate_depth(raw.get("parameters"), *path, "parameters")
+    validate_extent(raw.get("parameters"), *path, "parameters")
     return ToolSpec(name, raw.get("description"), raw.get("parameters"), raw.get("strict"))
 
 
@@ -136,9 +146,24 @@ def validate_choice(choice: ToolChoice, specs: tuple[ToolSpec, ...], param: str 
         raise complain("No tools are declared.", param)
 
 
-def validate_depth(schema: dict[str, Any] | None, *path: int | str) -> None:
+def validate_usable(specs: tuple[ToolSpec, ...], tools: list[Any]) -> None:
+    """A strict tool's schema has to be one: no call could ever hold against another."""
+    budget = CheckBudget(time.thread_time, USABLE_S)
+    for index, (spec, raw) in enumerate(zip(specs, tools, strict=True)):
+        found = find_mismatch(spec.parameters, {}, budget) if spec.strict else None
+        if found and found.kind is MismatchKind.UNUSABLE_SCHEMA:
+            nested = () if raw.get("function") is None else ("function",)
+            raise complain(f"Cannot be used: {found.message}.", index, *nested, "parameters")
+
+
+def validate_extent(schema: dict[str, Any] | None, *path: int | str) -> None:
+    """A schema has limits to its depth and its size."""
     layer: list[dict[str, Any] | list[Any]] = [schema or {}]
+    total = 0
     for _ in range(MAX_SCHEMA_LEVELS):
+        total += sum(map(len, layer))
+        if total > MAX_SCHEMA_VALUES:
+            raise complain(SIZE_RULE, *path)
         children = (each.values() if isinstance(each, dict) else each for each in layer)
         layer = [child for each in children for child in each if isinstance(child, CONTAINERS)]
         if not layer:

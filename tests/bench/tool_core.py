@@ -34,7 +34,7 @@ def build_gate() -> Callable[[str], object]:
 
 def build_held_gate() -> Callable[[str], object]:
     gate = TextGate(ROWS, max_chars=100 * MB)
-    gate.feed("<use_tool>")
+    gate.feed("<use_tool><a>")
     return gate.feed
 
 

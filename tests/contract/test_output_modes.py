@@ -43,7 +43,7 @@ JSON_GATEWAY = Settings(output_mode=OutputMode.OPENAI_JSON)
         pytest.param(Settings(), {"headers": {MODE: " OpenAI-JSON "}}, JSON, id="header-in-any-case"),
         pytest.param(Settings(), {"headers": {MODE: ""}}, XML, id="empty-header"),
         pytest.param(Settings(), {"tools": TOOLS}, JSON, id="tools"),
-        pytest.param(Settings(), {"tools": []}, JSON, id="no-tools-but-declared"),
+        pytest.param(Settings(), {"tools": []}, XML, id="a-list-of-no-tools"),
         pytest.param(Settings(), {"functions": FUNCTIONS}, JSON, id="functions"),
         pytest.param(Settings(), {"tools": TOOLS, "headers": OBSIDIAN}, XML, id="header-over-tools"),
         pytest.param(LITERAL, {"tools": TOOLS}, XML, id="tools-do-not-count"),
@@ -212,12 +212,12 @@ def test_an_answer_that_says_nothing(post: Post, backend: ScriptedBackend, heade
 SECRET = "sesame"
 COUNTED: dict[str, list[Step]] = {
     "complete": [say(USE), end()],
-    "nested": [say("<use_tool>", SECRET, "<use_tool>", SECRET, "</use_tool>"), end()],
-    "malformed": [say("<use_tool>", SECRET, "</use_tool>"), end()],
-    "stream_ended": [say("<use_tool>", SECRET), end()],
-    "stream_failed": [say("<use_tool>", SECRET), BackendUnavailable("Gone.")],
-    "too_large": [say("<use_tool>", SECRET * 10), end()],
-    "deadline": [say("<use_tool>", SECRET), [Tick(0)], [Tick(10**6)]],
+    "nested": [say("<use_tool><", SECRET, "<use_tool><", SECRET, "</use_tool>"), end()],
+    "malformed": [say("<use_tool><", SECRET, "</use_tool>"), end()],
+    "stream_ended": [say("<use_tool><", SECRET), end()],
+    "stream_failed": [say("<use_tool><", SECRET), BackendUnavailable("Gone.")],
+    "too_large": [say("<use_tool><", SECRET * 10), end()],
+    "deadline": [say("<use_tool><", SECRET), [Tick(0)], [Tick(10**6)]],
 }
 
 
@@ -280,7 +280,7 @@ def test_counters_add_up_over_requests_and_choices(
     app: flask.Flask, post: Post, backend: ScriptedBackend, logged: list[logging.LogRecord]
 ) -> None:
     """Story 2.12 AC 1, 4: held apart by choice, counted together, and each warning names its own."""
-    backend.script = [say(*USE) + say(*"<use_tool>o", choice=1), end(), end(choice=1)]
+    backend.script = [say(*USE) + say(*"<use_tool><o", choice=1), end(), end(choice=1)]
     for headers in (OBSIDIAN, OPENAI):
         post(headers=headers, n=2)
     counters = app.extensions["tool_buffers"]
@@ -294,7 +294,7 @@ def test_counters_add_up_over_requests_and_choices(
 
 def test_counters_tell_the_spellings_apart(app: flask.Flask, post: Post, backend: ScriptedBackend) -> None:
     """Story 2.12 AC 4: blocks of the gateway's own manifest have a row of their own, whatever the mode."""
-    backend.script = [say('<tool_call>{"name":"f"}</tool_call>', "<tool_call>", "open"), end()]
+    backend.script = [say('<tool_call>{"name":"f"}</tool_call>', "<tool_call>", "{open"), end()]
     post(tools=TOOLS)
     assert app.extensions["tool_buffers"].read() == {
         BufferEvent(NoteKind.BUFFER_STARTED, JSON, "tool_call", ""): 2,

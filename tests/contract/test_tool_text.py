@@ -109,7 +109,7 @@ def test_the_log_counts_what_was_held(
     post: Post, backend: ScriptedBackend, logged: list[logging.LogRecord]
 ) -> None:
     """Story 2.12 AC 4: counts, and none of the words."""
-    backend.script = [say("<use_tool>secret <use_tool>secret"), end()]
+    backend.script = [say("<use_tool><secret <use_tool><secret"), end()]
     post(messages=ASKED[1:])
     [line] = [dict(record.fields) for record in logged if record.name == "access"]
     counted = {key: value for key, value in line.items() if key.startswith("tool_")}
@@ -125,7 +125,7 @@ def test_what_a_client_that_left_was_owed_is_counted(
     post: Post, backend: ScriptedBackend, logged: list[logging.LogRecord]
 ) -> None:
     """Story 2.12 AC 2: every start has its end in the log."""
-    backend.script = [say("a <use_tool>open"), say("never read"), end()]
+    backend.script = [say("a <use_tool><open"), say("never read"), end()]
     response = post(messages=ASKED, stream=True, buffered=False)
     next(response.iter_encoded())
     response.close()

@@ -197,7 +197,8 @@ def test_an_id_used_again_is_another_call(kind: str, start: Callable[..., Box]) 
 @pytest.mark.real
 def test_two_calls_of_one_id_are_both_answered(start: Callable[..., Box], model: ScriptedModel) -> None:
     talk = start("codex").open(build([call("c1"), call("c1", "[2]"), {"then": [{"say": ["end"]}]}]))
-    assert talk.read_until(ResponseDone) == [signal("c1"), signal("c1", "[2]")]
+    another = ToolSignal(0, {"type": "function_call", "name": "f", "arguments": "[2]"})
+    assert talk.read_until(ResponseDone) == [signal("c1"), another]
     talk.order(RefuseCall(0, "c1", "bad"))
     assert read_text(talk.read_until(TurnEnded)) == "end"
     assert read_outputs(model.requests[-1]) == ["bad", "bad"]
@@ -387,6 +388,7 @@ def test_tools_that_codex_refuses_are_told_as_text(
         pytest.param("true", False, [{"hang": True}], True, id="still-there"),
         pytest.param("false", True, [{"hang": True}], True, id="not-asked-for"),
         pytest.param("true", True, [], True, id="left-after-the-end"),
+        pytest.param("true", True, [{"hang": True}, StopChoice(0)], True, id="left-with-all-it-wanted"),
     ],
 )
 def test_a_client_that_leaves_may_cost_the_process(
@@ -394,8 +396,11 @@ def test_a_client_that_leaves_may_cost_the_process(
 ) -> None:
     box = start("stand-in", PROXY_KILL_ON_DISCONNECT=kill)
     client = Visitor()
-    talk = box.open(build([{"say": ["a"]}, *script], ()), client)
+    orders = [step for step in script if isinstance(step, StopChoice)]
+    steps = [step for step in script if step not in orders]
+    talk = box.open(build([{"say": ["a"]}, *steps], ()), client)
     talk.read_until(TextDelta if script else TurnEnded)
+    talk.order(*orders)
     client.left = left
     pid = talk.close()
     assert survives or wait_until(lambda: not is_running(pid))

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -126,11 +127,8 @@ def check_history(upstream: dict[str, Any], transport: str) -> None:
     """What the model saw last: structured and paired by native transport, told in order by text."""
     items = [item for item in upstream["input"] if item.get("role") != "developer"][1:]
     if transport == "sentinel":
-        texts = ["".join(part["text"] for part in item["content"]) for item in items]
-        heads = [text.partition(" ")[0].strip("[") for text in texts]
-        assert heads == [*["function_call"] * 2, *["function_call_output"] * 2, *heads[4:]]
-        assert heads[4:] == ["function_call", "function_call_output"]
-        assert "tools" not in upstream or upstream["tools"] == []
+        check_told_history(items)
+        assert not upstream.get("tools")
         return
     kinds = [item["type"] for item in items]
     assert kinds == ["function_call"] * 2 + ["function_call_output"] * 2 + [
@@ -142,6 +140,23 @@ def check_history(upstream: dict[str, Any], transport: str) -> None:
     ids = [item["call_id"] for item in items]
     assert ids == [*ids[:2], *ids[:2], ids[4], ids[4]]
     assert all(id_.startswith("tool_0_") for id_ in ids)
+
+
+def check_told_history(items: list[dict[str, Any]]) -> None:
+    texts = ["".join(part["text"] for part in item["content"]) for item in items]
+    ids = re.findall(r" call_id=(\S+) ", " ".join(texts))
+    one, two, three = ids[0], ids[1], ids[4]
+    assert len({one, two, three}) == 3
+    assert texts == [
+        f"[function_call id={one} call_id={one} name=weather.now arguments={PARIS}]",
+        f"[function_call id={two} call_id={two} name=weather.now arguments={TOKYO}]",
+        f"[function_call_output call_id={one} output=18 °C]",
+        f"[function_call_output call_id={two} output=18 °C]",
+        f"[function_call id={three} call_id={three} name=apply_patch arguments={{}}]",
+        f"[function_call_output call_id={three} output=日本語 🎌]",
+    ]
+    roles = ["assistant"] * 2 + ["user"] * 2 + ["assistant", "user"]
+    assert [item["role"] for item in items] == roles
 
 
 PIXEL = (
@@ -226,6 +241,48 @@ def test_strict_calls_that_stay_wrong(gateway: Gateway, model: ScriptedModel) ->
     response = gateway.chat(script, tools=tools)
     assert (response.status_code, response.json()["error"]["code"]) == (502, "invalid_tool_call")
     assert len(model.requests[before:]) == 3
+
+
+def test_a_batch_of_which_one_call_is_wanted_is_corrected(gateway: Gateway) -> None:
+    """Every question of codex's is answered, also about calls nobody will see."""
+    tools = [{"type": "function", "function": {"name": "look", "parameters": PARAMETERS, "strict": True}}]
+    bad, good = call_native("look", '{"city": 7}'), call_native("look", PARIS)
+    response = gateway.chat([bad, good, {"then": [good]}], tools=tools, parallel_tool_calls=False)
+    [call] = response.json()["choices"][0]["message"]["tool_calls"]
+    assert call["function"]["arguments"] == PARIS
+
+
+def test_a_result_of_six_megabytes_is_not_cut(gateway: Gateway, model: ScriptedModel) -> None:
+    result = "0123456789abcde\n" * 400_000
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": result},
+    ]
+    assert gateway.chat("", messages=messages).status_code == 200
+    [output] = [item["output"] for item in model.requests[-1]["input"] if "output" in item]
+    assert output == result
+
+
+def test_text_behind_a_call_may_be_cut_but_not_the_call(gateway: Gateway) -> None:
+    tools = [{"type": "function", "function": {"name": "look", "parameters": PARAMETERS}}]
+    script = [call_native("look", PARIS), {"say": ["behind STOP it"]}]
+    [choice] = gateway.chat(script, tools=tools, stop="STOP").json()["choices"]
+    assert (choice["message"]["content"], choice["finish_reason"]) == ("behind ", "tool_calls")
+    assert choice["message"]["tool_calls"][0]["function"]["arguments"] == PARIS
+
+
+def test_two_calls_of_one_id_are_two(gateway: Gateway) -> None:
+    tools = [{"type": "function", "function": {"name": "look", "parameters": PARAMETERS}}]
+    script = [{"call": {"name": "look", "arguments": text, "call_id": "same"}} for text in (PARIS, TOKYO)]
+    body = gateway.chat(script, tools=tools).json()
+    calls = body["choices"][0]["message"]["tool_calls"]
+    frames = read_frames(gateway.chat(script, tools=tools, stream=True).content)
+    deltas = [frame["choices"][0]["delta"] for frame in frames[:-1]]
+    streamed = [call for delta in deltas for call in delta.get("tool_calls", ()) if "id" not in call]
+    assert [call["function"]["arguments"] for call in calls] == [PARIS, TOKYO]
+    assert [call["function"]["arguments"] for call in streamed] == [PARIS, TOKYO]
 
 
 def test_every_choice_has_calls_of_its_own(gateway: Gateway) -> None:

@@ -59,10 +59,10 @@ def test_mode_all_waits_for_its_grace_and_no_longer(stand_in: Callable[..., Gate
 def test_held_text_is_kept_alive_and_let_go(stand_in: Callable[..., Gateway]) -> None:
     """While a block is held the client gets comments; at the deadline it gets the text, then the error."""
     gateway = stand_in(PROXY_SSE_KEEPALIVE_MS="200", PROXY_STREAM_IDLE_TIMEOUT_MS="1500")
-    script = [{"say": ["a <use_tool>open"]}, {"wait": 20}]
+    script = [{"say": ["a <use_tool><open"]}, {"wait": 20}]
     text = gateway.chat("", messages=converse(script), stream=True).text
     assert ": keepalive" in text
     frames = read_frames(text.encode())
     contents = [frame["choices"][0]["delta"]["content"] for frame in frames[:-2]]
-    assert "".join(contents) == "a <use_tool>open"
+    assert "".join(contents) == "a <use_tool><open"
     assert frames[-2]["error"]["code"] == "backend_timeout"

@@ -24,6 +24,7 @@ from app.lib.errors import (
 from app.lib.events import (
     BackendEvent,
     Began,
+    CallComing,
     CallRejected,
     Completed,
     Finished,
@@ -515,7 +516,23 @@ def read_calls(notifications: list[tuple[str, dict[str, Any]]], names: ToolNames
     reader = NotificationReader(names)
     reader.add_thread("t1", 1)
     told = [Notification(method, {"threadId": "t1", **params}) for method, params in notifications]
-    return to_plain(event for each in told for event in reader.read(each))
+    events = [event for each in told for event in reader.read(each)]
+    return to_plain(event for event in events if not isinstance(event, CallComing))
+
+
+def test_a_call_is_announced_as_it_comes() -> None:
+    """Its response must not be cut now; what it is, is told with the response's end."""
+    reader = NotificationReader(ToolNames(SPECS))
+    reader.add_thread("t1", 1)
+    method, params = called("no-such-tool", "{}")
+    assert reader.read(Notification(method, {"threadId": "t1", **params})) == [CallComing(1)]
+
+
+def test_two_calls_of_one_id_are_two() -> None:
+    again = ToolSignal(1, {"type": "function_call", "name": "f", "arguments": "[]"})
+    told = [called("f", "{}"), called("f", "[]"), DONE, called("f", "{}"), DONE]
+    done = ResponseDone(1, Usage(4))
+    assert read_calls(told, ToolNames(SPECS)) == [signal("f", "{}"), again, done, signal("f", "{}"), done]
 
 
 @pytest.mark.parametrize(("notifications", "expected"), CALL_CASES)
@@ -598,7 +615,7 @@ def test_a_dropped_thread_is_of_no_interest() -> None:
     told = [
         Notification(method, {"threadId": "t1", **params}) for method, params in [called("f", "{}"), DONE]
     ]
-    assert (reader.read(told[0]), reader.holds_calls("t1")) == ([], True)
+    assert (reader.read(told[0]), reader.holds_calls("t1")) == ([CallComing(1)], True)
     reader.drop_thread("t1")
     end = Notification("turn/completed", {"threadId": "t1", "turn": {"status": "interrupted"}})
     assert (reader.read(told[1]), reader.read(end), reader.holds_calls("t1")) == ([], [], False)

@@ -6,8 +6,17 @@ from typing import Any
 
 import pytest
 
-from app.lib.block_rows import Reading, TextPattern, build_use_tool_row, read_match
-from app.lib.tool_calls import ParsedTextBlock
+from app.lib.block_rows import (
+    Outcome,
+    Reading,
+    TextPattern,
+    build_tool_call_row,
+    build_use_tool_row,
+    read_match,
+)
+from app.lib.sentinel import ProblemKind, ToolCallProblem
+from app.lib.tool_calls import ParsedTextBlock, TextCall
+from app.lib.tool_registry import ToolRegistry, ToolSpec
 
 BLOCK = ParsedTextBlock(1, 4, "f", "{}")
 
@@ -69,3 +78,40 @@ def test_use_tool_may_be_kept_to_declared_tools(names: list[str] | None, is_call
 
 def test_a_matcher_may_find_nothing_at_all() -> None:
     assert TextPattern("p", lambda _: None).match("text") == []  # type: ignore[arg-type,return-value]
+
+
+TOOLS = ToolRegistry([ToolSpec("strict", parameters={"required": ["q"]}, strict=True), ToolSpec("soft")])
+
+
+def block(name: str, arguments: str = "{}") -> str:
+    return f'<tool_call>{{"name":"{name}","arguments":"{arguments}"}}</tool_call>'
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "unasked"),
+    [
+        pytest.param("<tool_call>{</tool_call>", "fatal unreadable", "unreadable", id="unreadable"),
+        pytest.param("<tool_call></tool_call>", "fatal unreadable", "unreadable", id="empty"),
+        pytest.param(block("nope"), "fatal unknown_tool", "unknown_tool", id="of-no-declared-tool"),
+        pytest.param(block("strict"), "fatal mismatch", "fatal mismatch", id="strict-and-wrong"),
+        pytest.param(block("strict", "{"), *["fatal unreadable"] * 2, id="strict-and-no-json"),
+        pytest.param(block("soft", "{"), "unreadable", "unreadable", id="not-strict-and-no-json"),
+        pytest.param(block("soft"), "soft({})", "soft({})", id="a-call"),
+    ],
+)
+def test_only_blocks_that_are_asked_for_fail_for_a_tool_they_do_not_name(
+    text: str, asked: str, unasked: str
+) -> None:
+    """D5; by the other transport such a block is text about blocks."""
+    rows = [build_tool_call_row(TOOLS, lambda: 0.0, is_asked_for) for is_asked_for in (True, False)]
+    assert [show(row.read(text)) for row in rows] == [asked, unasked]
+
+
+def show(outcome: Outcome) -> str:
+    match outcome:
+        case Reading(call=TextCall(name, arguments)):
+            return f"{name}({arguments})"
+        case ToolCallProblem(kind=ProblemKind() as kind, fatal=fatal):
+            return f"{'fatal ' if fatal else ''}{kind.value}"
+        case None:
+            return "nothing"

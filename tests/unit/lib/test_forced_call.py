@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from typing import Any
@@ -20,8 +21,10 @@ from app.lib.forced_call import (
     SEVERAL_TOOLS,
     ForcedCall,
     build_forced,
+    build_several_schema,
     read_forced,
 )
+from app.lib.schema_check.budget import CheckBudget
 from app.lib.sentinel import ProblemKind, ToolCallProblem
 from app.lib.tool_calls import TextCall
 from app.lib.tool_registry import ChoiceMode, ToolChoice, ToolRegistry, ToolSpec
@@ -166,8 +169,20 @@ def test_the_whole_keeps_to_the_limits() -> None:
     assert several.output_schema is None
 
 
+def test_many_tools_are_counted_together() -> None:
+    """Measured: 4 ms, where converting one after the other takes a second."""
+    parameters = {"properties": {str(index): {"type": "string"} for index in range(2000)}}
+    specs = tuple(ToolSpec(str(index), None, parameters) for index in range(100))
+    began_s = time.thread_time()
+    assert build_several_schema(specs, True) is None
+    assert time.thread_time() - began_s < 0.2
+
+
 def call(name: str, arguments: str) -> TextCall:
     return TextCall(name, arguments)
+
+
+NUMBERS = '"q": "a", "x": [1E2, -0, 12345678901234567.5]'
 
 
 def refusal(kind: ProblemKind, name: str, reason: str) -> ToolCallProblem:
@@ -192,6 +207,22 @@ def refusal(kind: ProblemKind, name: str, reason: str) -> ToolCallProblem:
         pytest.param(
             '{"calls":[{"name":"search","arguments":{"q":"ä","n":null}},{"name":"now","arguments":{}}]}',
             (SEARCH, NOW), True, (call("search", '{"q":"ä"}'), call("now", "{}")), id="several",
+        ),
+        *(
+            pytest.param(
+                text, specs, True, (call("search", '{"q":"a","x":[1E2,-0,12345678901234567.5]}'),), id=name
+            )
+            for name, specs, text in (
+                ("numbers-beside-a-null", (SEARCH,), f'{{{NUMBERS}, "n": null}}'),
+                (
+                    "numbers-of-several", (SEARCH, NOW),
+                    f'{{"call":{{"name":"search","arguments":{{{NUMBERS}}}}}}}',
+                ),
+                (
+                    "numbers-of-several-beside-a-null", (SEARCH, NOW),
+                    f'{{"call":{{"name":"search","arguments":{{{NUMBERS}, "n": null}}}}}}',
+                ),
+            )
         ),
         pytest.param(
             '{"calls":[{"name":"now","arguments":{}},{"name":"lost","arguments":{}}]}', (SEARCH, NOW),
@@ -227,6 +258,23 @@ def test_read_forced(
     text: str, specs: tuple[ToolSpec, ...], parallel: bool, expected: tuple[TextCall, ...] | ToolCallProblem
 ) -> None:
     assert read_forced(text, demand(*specs), parallel, time.thread_time) == expected
+
+
+@pytest.mark.parametrize(
+    ("max_s", "arguments"),
+    [
+        pytest.param(0, '{"q":"a","n":null}', id="none"),
+        pytest.param(3, '{"q":"a"}', id="enough-for-one"),
+    ],
+)
+def test_nulls_are_looked_for_while_there_is_time(max_s: float, arguments: str) -> None:
+    """The first call spends it; the other one goes out as it is."""
+    spelled = {"name": "search", "arguments": {"q": "a", "n": None}}
+    looks = itertools.count(step=4)
+    found = read_forced(
+        json.dumps({"calls": [spelled] * 2}), demand(SEARCH, NOW), True, CheckBudget(looks.__next__, max_s)
+    )
+    assert found == (call("search", arguments), call("search", '{"q":"a","n":null}'))
 
 
 def test_a_tool_that_is_not_allowed() -> None:

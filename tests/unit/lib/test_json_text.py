@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.lib.json_text import Parsed, dump_json, escape_surrogates, has_surrogates, parse_json, repair_json
+from app.lib.json_text import (
+    Parsed,
+    dump_json,
+    dump_written,
+    escape_surrogates,
+    has_surrogates,
+    parse_json,
+    parse_written,
+    repair_json,
+)
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -51,6 +60,25 @@ CIRCLE.append(CIRCLE)
 )
 def test_parse_json(text: str, expected: Parsed | None) -> None:
     assert parse_json(text) == expected
+    assert parse_written(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("[1E2,1.0,-0,-0.0,2e-7]", "[1E2,1.0,-0,-0.0,2e-7]", id="spellings"),
+        pytest.param("12345678901234567.5", "12345678901234567.5", id="more-digits-than-a-float-has"),
+        pytest.param("-123456789012345678901234567890", "-123456789012345678901234567890", id="long-integer"),
+        pytest.param("[null, true, false, 0, 1]", "[null,true,false,0,1]", id="names-and-what-equals-them"),
+        pytest.param(r'{"a" : [ ], "\u00e9": {}}', '{"a":[],"é":{}}', id="all-else-compact"),
+        pytest.param(r'{"\ud83d": "a\"\udc00"}', r'{"\ud83d":"a\"\udc00"}', id="half-characters"),
+        pytest.param("[" * 600 + "1E2" + "]" * 600, "[" * 600 + "100.0" + "]" * 600, id="deep"),
+    ],
+)
+def test_numbers_are_written_as_they_were(text: str, expected: str) -> None:
+    parsed = parse_written(text)
+    assert parsed
+    assert dump_written(parsed.value) == expected
 
 
 @pytest.mark.parametrize(
@@ -125,6 +153,14 @@ def test_repair_takes_linear_time(part: str) -> None:
 @given(JSON_VALUES)
 def test_law_what_is_written_is_read_again(value: Any) -> None:
     assert parse_json(dump_json(value)) == Parsed(value)
+
+
+@given(JSON_VALUES)
+def test_law_what_was_read_is_written_alike(value: Any) -> None:
+    text = dump_json(value)
+    parsed = parse_written(text)
+    assert parsed == Parsed(value)
+    assert dump_written(parsed.value) == text
 
 
 @given(ANY_TEXT)

@@ -82,11 +82,6 @@ CALL = PastCall("a", "now", '{"x": 1}')
             (item("user", text_in("What is "), PICTURE, text_in("?")),),
             id="parts-in-order",
         ),
-        pytest.param(
-            (says(Role.ASSISTANT, "You are…"), says(Role.ASSISTANT, "Also…"), HI, HELLO),
-            (told("You are…"), told("Also…"), HI_ITEM, HELLO_ITEM),
-            id="leading-assistant-messages-are-instructions",
-        ),
         pytest.param((HI, Message(Role.ASSISTANT, ())), (HI_ITEM,), id="an-assistant-without-content"),
         pytest.param(
             (HI, HELLO, CALL, PastOutput("a", (TextPart("12:00"),))),
@@ -122,10 +117,10 @@ def test_items(history: tuple[HistoryItem, ...], expected: tuple[dict[str, objec
 
 
 def test_calls_as_text() -> None:
-    request = TurnRequest("m", (HELLO, HI, CALL, PastOutput("a", (TextPart("1"), ImagePart(PIXEL)))))
+    request = TurnRequest("m", (HI, HELLO, CALL, PastOutput("a", (TextPart("1"), ImagePart(PIXEL)))))
     expected = (
-        told("Hello"),
         HI_ITEM,
+        HELLO_ITEM,
         item("assistant", text_out('[function_call id=a call_id=a name=now arguments={"x": 1}]')),
         item("user", text_in("[function_call_output call_id=a output=1]"), PICTURE),
     )
@@ -196,6 +191,7 @@ STRICT = {
     "required": ["a"],
     "additionalProperties": False,
 }
+OPEN = {key: value for key, value in STRICT.items() if key != "additionalProperties"}
 LOOSE = {"type": "object", "properties": {"a": {"type": "string"}}}
 DEEP: dict[str, Any] = {}
 for _ in range(100_000):
@@ -209,6 +205,7 @@ LOOSE_TOLD = f'{SCHEMA_RULE}\n\n{{"type":"object","properties":{{"a":{{"type":"s
         pytest.param(JsonFormat(STRICT, True), None, JsonMeans.ENFORCED, id="strict"),
         pytest.param(JsonFormat(LOOSE, True), None, JsonMeans.ENFORCED, id="strict-by-the-clients-word"),
         pytest.param(JsonFormat(STRICT), None, JsonMeans.ENFORCED, id="strict-as-it-is"),
+        pytest.param(JsonFormat(OPEN), None, JsonMeans.ENFORCED, id="only-not-closed"),
         pytest.param(JsonFormat(LOOSE), LOOSE_TOLD, JsonMeans.INSTRUCTED, id="loose"),
         pytest.param(JsonFormat(), OBJECT_RULE, JsonMeans.INSTRUCTED, id="any-object"),
         pytest.param(JsonFormat(strict=True), OBJECT_RULE, JsonMeans.INSTRUCTED, id="strict-about-nothing"),
@@ -221,11 +218,11 @@ LOOSE_TOLD = f'{SCHEMA_RULE}\n\n{{"type":"object","properties":{{"a":{{"type":"s
 def test_answers_in_json(wanted: JsonFormat, rule: str | None, means: JsonMeans, tools: ToolRegistry) -> None:
     request = ask(json_format=wanted, tools=tools)
     rules = () if rule is None else (told(rule),)
-    schema = wanted.schema if means is JsonMeans.ENFORCED else None
+    schema = (wanted.schema if wanted.strict else STRICT) if means is JsonMeans.ENFORCED else None
     prompt = build_prompt(request)
     assert choose_means(request, NATIVE) == means
     assert (prompt.items, prompt.tools) == ((*ASKED, *rules), tools.callable)
-    assert prompt.output_schema is schema
+    assert prompt.output_schema == schema
 
 
 @pytest.mark.parametrize(
@@ -258,7 +255,6 @@ def test_plain_answers_need_no_means(transport: ToolTransport) -> None:
     ("history", "expected"),
     [
         pytest.param((says(Role.DEVELOPER, "Write <use_tool>."), HI), True, id="instructions"),
-        pytest.param((says(Role.ASSISTANT, "Write <tool_call>."), HI), True, id="lifted-instructions"),
         pytest.param((Message(Role.DEVELOPER, (TextPart("a"), TextPart("<use_tool"))),), True, id="any-part"),
         pytest.param((Message(Role.DEVELOPER, (ImagePart(PIXEL),)), HI), False, id="a-picture"),
         pytest.param((says(Role.USER, "<use_tool>"),), False, id="the-user"),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.lib.schema_check.budget import CheckBudget
 from app.lib.sentinel import ProblemKind, ToolCallProblem, Verdict, judge_block, judge_call
 from app.lib.tool_calls import TextCall
 from app.lib.tool_registry import ChoiceMode, ToolChoice, ToolRegistry, ToolSpec
@@ -246,6 +247,37 @@ def test_arguments_that_cannot_be_checked(schema: dict[str, Any], kind: ProblemK
     problem = build_problem(kind, "a", reason, fatal=False)
     assert judge_call("a", "{}", soft, time.thread_time) == Verdict(TextCall("a", "{}"), problem)
     assert judge_call("a", "{}", strict, time.thread_time) == refused(kind, "a", reason, fatal=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        pytest.param("soft", '{"q":1}', Verdict(TextCall("soft", '{"q":1}')), id="goes-out-unchecked"),
+        pytest.param(
+            "soft", "[]",
+            Verdict(TextCall("soft", "[]"), build_problem(ProblemKind.MISMATCH, "soft", NOT_OBJECT, False)),
+            id="what-costs-nothing-is-seen",
+        ),
+        pytest.param(
+            "hard", '{"q":"x"}',
+            refused(
+                ProblemKind.TOO_COSTLY, "hard",
+                "arguments: holding them against the schema takes too long", fatal=True,
+            ),
+            id="strict",
+        ),
+    ],
+)  # fmt: skip
+def test_calls_of_a_turn_that_has_spent_its_budget(name: str, arguments: str, expected: Verdict) -> None:
+    assert judge_call(name, arguments, BOTH, CheckBudget(time.thread_time, 0)) == expected
+
+
+def test_numbers_stay_as_they_were_written() -> None:
+    text = (
+        '<tool_call>{"name":"soft","arguments":{"q": "a", "n": [1E2, -0, 12345678901234567.50]}}</tool_call>'
+    )
+    call = TextCall("soft", '{"q":"a","n":[1E2,-0,12345678901234567.50]}')
+    assert judge(text, BOTH) == Verdict(call, None, repaired=True)
 
 
 def test_nesting_near_the_limit_of_the_stack() -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.lib.optional_nulls import has_optional
 from app.lib.strict_schema import drop_nulls, to_strict
 from app.lib.tool_validation import find_mismatch
 
@@ -435,6 +436,14 @@ def test_an_unchanged_value_is_the_same_object(value: Any, schema: dict[str, Any
     assert drop_nulls(value, schema) is value
 
 
+def test_a_schema_of_too_many_values_is_not_converted() -> None:
+    """Converting this one would take 6 s."""
+    schema = {"properties": {str(index): {"type": "string"} for index in range(400_000)}}
+    start = time.thread_time()
+    assert to_strict(schema) is None
+    assert time.thread_time() - start < 0.5
+
+
 def test_the_steps_have_a_bound() -> None:
     loop = [{"$ref": "#/$defs/loop"}] * 3
     schema = {"items": loop[0], "$defs": {"loop": {"anyOf": loop}}}
@@ -451,3 +460,19 @@ def test_what_the_model_writes_for_a_schema_comes_back_as_the_client_wants_it() 
     slim = drop_nulls(written, schema)
     assert json.dumps(slim) == '{"need": "n", "null": null, "list": [{}]}'
     assert find_mismatch(schema, slim, time.thread_time) is None
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        pytest.param({"properties": {"a": {}}, "required": ["a"]}, False, id="all-required"),
+        pytest.param({"properties": {"a": {}, "b": {}}, "required": ["a"]}, True, id="one-not-required"),
+        pytest.param({"properties": {"a": {}}}, True, id="nothing-required"),
+        pytest.param({"items": [{"anyOf": [{"properties": {"a": {}}}]}]}, True, id="deep-inside"),
+        pytest.param({"properties": ["a"], "required": "a"}, True, id="no-schema-at-all"),
+        pytest.param({"type": "object"}, False, id="names-nothing"),
+        pytest.param(True, False, id="a-flag"),
+    ],
+)
+def test_has_optional(schema: Any, expected: bool) -> None:
+    assert has_optional(schema) == expected

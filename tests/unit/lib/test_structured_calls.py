@@ -15,6 +15,7 @@ from app.lib.errors import BackendUnavailable, ClientGone
 from app.lib.events import (
     AskAgain,
     BackendEvent,
+    CallComing,
     CallRejected,
     Failed,
     FinishReason,
@@ -33,7 +34,7 @@ from app.lib.events import (
 )
 from app.lib.obsidian import EscapePolicy
 from app.lib.stop_policy import StopMode, StopPolicy
-from app.lib.structured_calls import NOT_RUN
+from app.lib.structured_calls import MAX_REJECTIONS, NOT_RUN
 from app.lib.tool_registry import ChoiceMode, ToolChoice, ToolRegistry, ToolSpec
 from app.lib.turn import TurnCore
 from tests.support.events import show
@@ -178,6 +179,58 @@ def test_after_two_rounds_the_client_is_told(wrong: BackendEvent) -> None:
     assert len(orders) == (0 if isinstance(wrong, CallRejected) else 2)
 
 
+def test_every_call_of_a_batch_is_refused_though_one_is_wanted() -> None:
+    """One left unanswered would hold the turn for ever."""
+    events = [call(BAD), call(call_id="c1"), DONE, call(call_id="c2"), DONE]
+    out, orders = run(declare(STRICT, parallel=False), events)
+    assert [order.call_id for order in orders if isinstance(order, RefuseCall)] == ["c0", "c1"]
+    assert out[-3:] == [f"0:tool_0_0 weather({PARIS})", *ENDED]
+
+
+def test_only_what_was_judged_goes_out() -> None:
+    """A later word on a call, which is the one that counts, may be the only one that holds."""
+    events = [call(BAD), call(PARIS), DONE]
+    out, orders = run(declare(STRICT), events)
+    assert (out, orders) == (["Began", f"0:tool_0_0 weather({PARIS})", *ENDED], [StopChoice(0)])
+
+
+def test_a_call_that_is_not_allowed_does_not_hold_beside_a_strict_tool() -> None:
+    rules = declare(STRICT, SOFT, choice=ToolChoice(allowed=frozenset(["weather"])))
+    out, _ = run(rules, [call(name="search"), DONE])
+    assert out == ["Began", "{tool_call_faulty function not_allowed}", "{tool_calls_sent_back function }"]
+
+
+def test_codex_does_not_correct_for_ever() -> None:
+    out, _ = run(declare(SOFT), [CallRejected(0), DONE] * (MAX_REJECTIONS + 1))
+    assert out[-1].startswith("InvalidToolCall")
+    assert len(out) == MAX_REJECTIONS + 3
+
+
+@pytest.mark.parametrize(
+    ("last", "finish"),
+    [
+        pytest.param([call(name="search"), DONE], "tool_calls", id="a-call"),
+        pytest.param([CallRejected(0), DONE], "length", id="one-that-codex-rejects"),
+        pytest.param([TurnEnded(0, STOP)], "length", id="and-the-turn-ends"),
+    ],
+)
+def test_a_cut_waits_for_calls_on_their_way(last: list[BackendEvent], finish: str) -> None:
+    """Text behind a call may reach a limit; the call counts over everything."""
+    rules = declare(SOFT, max_bytes=4)
+    events = [CallComing(0), TextDelta(0, "m", "abcdef"), TextDelta(0, "m", "more"), *last]
+    out, _ = run(rules, events)
+    assert (out[:2], out[-2:]) == (["Began", "abcd"], [f"finish {finish}", "Completed"])
+    assert "more" not in "".join(out)
+
+
+def test_a_call_nobody_wants_ends_the_answer_too() -> None:
+    """Where one call was read from text and there may be no other, codex's question stays unanswered."""
+    rules = declare(SOFT, parallel=False, rows=USE_TOOL, policy=StopPolicy(stop=False))
+    text = TextDelta(0, "m", "<use_tool><name>f</name></use_tool>")
+    out, _ = run(rules, [text, call(name="search"), DONE])
+    assert ([line for line in out if "tool_0_" in line], out[-2:]) == (["0:tool_0_0 f()"], ENDED)
+
+
 def test_usage_counts_every_round() -> None:
     core = TurnCore(rules=declare(STRICT))
     assert core.feed_all([call(BAD), DONE, call(), DONE])[-1].usage == Usage(20, 0, 10, 0)
@@ -273,6 +326,11 @@ def test_an_answer_that_must_be_a_call(answers: list[str], expected: list[str], 
     shown = [line.partition(": ")[0] if line[0].isupper() else line for line in out if line[0] != "{"]
     assert shown == ["Began", *expected]
     assert [type(order) for order in orders] == [AskAgain] * asked
+
+
+def test_a_call_that_comes_as_one_where_an_answer_was_asked_for() -> None:
+    out, orders = run(declare(SOFT, choice=ToolChoice(ChoiceMode.REQUIRED)), [call(name="search"), DONE])
+    assert (out, orders) == (["Began", f"0:tool_0_0 search({PARIS})", *ENDED], [StopChoice(0)])
 
 
 def test_an_answer_that_must_be_a_call_and_was_cut() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable
 
@@ -22,6 +23,7 @@ BROKEN = '<tool_call>{"name":"search","arguments":</tool_call>'
 UNKNOWN = '<tool_call>{"name":"nope","arguments":"{}"}</tool_call>'
 COMMA = '<tool_call>{"name":"read","arguments":"{\\"a\\":1,}"}</tool_call>'
 OBJECT = '<tool_call>{"name":"read","arguments":{"a":100000000000000000000000000001}}</tool_call>'
+PROSE = "<tool_call> and </tool_call>"
 
 Summary = tuple[str, list[tuple[str, str]], list[tuple[ProblemKind, bool]], int]
 
@@ -71,6 +73,8 @@ def summarise(specs: list[ToolSpec], parts: Iterable[str]) -> Summary:
             id="object-arguments",
         ),
         pytest.param(SOFT, "<tool_call>{", ("<tool_call>{", [], [], 0), id="never-closed"),
+        pytest.param(SOFT, PROSE, (PROSE, [], [], 0), id="prose-soft"),
+        pytest.param(STRICT, PROSE, ("", [], [(ProblemKind.UNREADABLE, True)], 0), id="prose-strict"),
         pytest.param(
             SOFT,
             '```json\n{"name":"read","arguments":"{}"}\n```',
@@ -97,3 +101,11 @@ def test_a_result_by_its_names() -> None:
     )
     assert parser.feed(f"a {READ} b") == ParserResult(("a ", " b"), (first,))
     assert parser.feed(READ) == ParserResult((), (second,))
+
+
+def test_arguments_of_megabytes_get_through() -> None:
+    """Also where they mention the tag all along."""
+    arguments = f'{{"a":"{"</tool_call>" * 400_000}"}}'
+    block = f"<tool_call>{json.dumps({'name': 'read', 'arguments': arguments})}</tool_call>"
+    parts = [block[start : start + 10_000] for start in range(0, len(block), 10_000)]
+    assert summarise(SOFT, parts) == ("", [("read", arguments)], [], 0)

@@ -42,19 +42,6 @@ NOW_LINE = '{"name":"now","parameters":{"type":"object","properties":{}}}'
         ),
         pytest.param((SEARCH, NOW), ToolChoice(ChoiceMode.NONE), True, [FORBIDDEN], id="none"),
         pytest.param(
-            (NOW,), ToolChoice(ChoiceMode.REQUIRED), True,
-            [FORMAT, MANY_CALLS, "- This answer must call at least one tool.", "", "Tools:", NOW_LINE],
-            id="required",
-        ),
-        pytest.param(
-            (SEARCH, NOW), ToolChoice(ChoiceMode.NAMED, "now"), False,
-            [
-                *(FORMAT, ONE_CALL, "- If you call a tool, it must be `now`. This answer must call it."),
-                *("", "Tools:", NOW_LINE),
-            ],
-            id="named",
-        ),
-        pytest.param(
             (SEARCH, NOW), ToolChoice(allowed=frozenset(("now",))), True,
             [FORMAT, MANY_CALLS, "", "Tools:", NOW_LINE], id="allowed",
         ),
@@ -102,10 +89,6 @@ def test_past_calls_as_text(text: str, expected: str) -> None:
     ("choice", "words"),
     [
         pytest.param(ToolChoice(ChoiceMode.NONE), "Never emit `<tool_call>`.", id="none"),
-        pytest.param(
-            ToolChoice(ChoiceMode.NAMED, "now"), "If you call a tool, it must be `now`.", id="forced"
-        ),
-        pytest.param(ToolChoice(ChoiceMode.REQUIRED), "must call at least one tool", id="required"),
         pytest.param(ToolChoice(), "arguments MUST conform exactly", id="strict"),
         pytest.param(ToolChoice(), "Call tools in this way only.", id="the-one-format"),
     ],

@@ -18,7 +18,12 @@ SCHEMA = ChatSchema(ChatRules())
 HI = {"role": "user", "content": "Hi"}
 BODY = {"model": "gpt-5.5", "messages": [HI]}
 NOW = {"type": "function", "function": {"name": "now"}}
-STRICT = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+STRICT = {
+    "type": "object",
+    "properties": {"a": {"type": "string"}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
 
 BOUNDS = "Must be greater than or equal to 1 and less than or equal to 5."
 LEAST = "Must be greater than or equal to 1."
@@ -311,8 +316,8 @@ def test_good_bodies(changes: dict[str, Any], expected: ChatRequest) -> None:
     ("changes", "expected"),
     [
         pytest.param({"tools": [NOW]}, plain_with(tools=REGISTRY, declares_tools=True), id="tools"),
-        pytest.param({"tools": []}, plain_with(declares_tools=True), id="no-tools"),
-        pytest.param({"tools": [], "tool_choice": "auto"}, plain_with(declares_tools=True), id="auto"),
+        pytest.param({"tools": []}, PLAIN, id="no-tools"),
+        pytest.param({"tools": [], "tool_choice": "auto"}, PLAIN, id="auto"),
         pytest.param(
             {"tool_choice": "none"},
             plain_with(tools=ToolRegistry((), ToolChoice(ChoiceMode.NONE))),
@@ -323,9 +328,7 @@ def test_good_bodies(changes: dict[str, Any], expected: ChatRequest) -> None:
             plain_with(tools=REGISTRY, declares_tools=True, legacy=True, parallel=False),
             id="functions",
         ),
-        pytest.param(
-            {"functions": []}, plain_with(declares_tools=True, legacy=True, parallel=False), id="no-functions"
-        ),
+        pytest.param({"functions": []}, PLAIN, id="no-functions"),
         pytest.param(
             {"functions": [{"name": "now"}], "tools": []},
             plain_with(tools=REGISTRY, declares_tools=True, legacy=True, parallel=False),
@@ -353,11 +356,28 @@ def test_good_bodies(changes: dict[str, Any], expected: ChatRequest) -> None:
             ),
             id="tool-choice-counts-before-function-call",
         ),
+        pytest.param(
+            {"tools": [NOW], "tool_choice": "required", "max_tokens": 9, "stop": "x"},
+            plain_with(
+                tools=ToolRegistry([ToolSpec("now")], ToolChoice(ChoiceMode.REQUIRED)),
+                declares_tools=True,
+                max_tokens=9,
+                stop=("x",),
+                ignored=("max_tokens", "stop"),
+            ),
+            id="a-demanded-call-has-no-limits",
+        ),
         pytest.param({"parallel_tool_calls": True}, PLAIN, id="parallel"),
         pytest.param({"parallel_tool_calls": False}, plain_with(parallel=False), id="not-parallel"),
         pytest.param(
-            {"functions": [], "parallel_tool_calls": True},
-            plain_with(declares_tools=True, legacy=True, parallel=False, ignored=("parallel_tool_calls",)),
+            {"functions": [{"name": "now"}], "parallel_tool_calls": True},
+            plain_with(
+                tools=REGISTRY,
+                declares_tools=True,
+                legacy=True,
+                parallel=False,
+                ignored=("parallel_tool_calls",),
+            ),
             id="functions-are-never-parallel",
         ),
     ],
@@ -385,8 +405,8 @@ def test_tools(changes: dict[str, Any], expected: ChatRequest) -> None:
         ),
         pytest.param(
             ChatRules(parallel=True),
-            {"functions": []},
-            plain_with(declares_tools=True, legacy=True, parallel=False),
+            {"functions": [{"name": "now"}]},
+            plain_with(tools=REGISTRY, declares_tools=True, legacy=True, parallel=False),
             id="but-for-functions",
         ),
         pytest.param(

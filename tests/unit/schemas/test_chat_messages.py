@@ -13,13 +13,13 @@ from app.schemas.loading import find_first
 
 HI = {"role": "user", "content": "Hi"}
 HELLO = Message(Role.USER, (TextPart("Hi"),))
-PIXEL = "data:image/png;base64,AAAA"
+PIXEL = "data:image/png;base64,iVBORw0KGgo="
 NOW = {"id": "c1", "type": "function", "function": {"name": "now", "arguments": '{"a": 1}'}}
 TEXT = {"type": "text", "text": "a"}
 PICTURE = {"type": "image_url", "image_url": {"url": PIXEL, "detail": "low"}}
 
 ROLES = "Must be one of: developer, system, user, assistant, tool, function."
-PARTS = "Must be one of: text, image_url."
+PARTS = "Must be one of: text, input_text, image_url."
 CONTENT = "Must be a string or a non-empty list of parts."
 MESSAGES = "Must be a non-empty list of messages."
 IMAGE = "Must be a PNG, JPEG, GIF or WebP image as a base64 data URL; nothing is fetched."
@@ -76,7 +76,22 @@ def legacy_output(name: str, text: str) -> dict[str, Any]:
             [Message(Role.USER, (TextPart("a"), ImagePart(PIXEL), ImagePart(PIXEL)))],
             id="parts",
         ),
+        pytest.param(
+            {"role": "user", "content": [{"type": "input_text", "text": "a"}]},
+            [said(Role.USER, "a")],
+            id="a-part-as-responses-has-it",
+        ),
+        pytest.param(
+            tool([{"type": "image_url", "image_url": "data:image/jpg;base64,/9j/4A=="}]),
+            [PastOutput("c1", (ImagePart("data:image/jpeg;base64,/9j/4A=="),))],
+            id="a-picture-under-another-name",
+        ),
         pytest.param(assistant(content="a"), [said(Role.ASSISTANT, "a")], id="assistant"),
+        pytest.param(
+            assistant(content=[{"type": "output_text", "text": "a"}]),
+            [said(Role.ASSISTANT, "a")],
+            id="an-answer-as-responses-has-it",
+        ),
         *(
             pytest.param(assistant(**keys), [], id=f"assistant-{id_}")
             for id_, keys in {
@@ -189,6 +204,13 @@ def test_a_long_conversation() -> None:
     assert read_messages([HI, answer] * 250) == (HELLO, said(Role.ASSISTANT, "Hello")) * 250
 
 
+def test_a_leading_assistant_gives_instructions() -> None:
+    """Obsidian Copilot 3.1.x."""
+    messages = [assistant(content="You are…"), HI, assistant(content="Hello")]
+    instructions = said(Role.DEVELOPER, "You are…")
+    assert read_messages(messages) == (instructions, HELLO, said(Role.ASSISTANT, "Hello"))
+
+
 def test_an_orphan_says_something() -> None:
     assert read_messages([tool("")]) == (PastOutput("c1", ()),)
 
@@ -227,7 +249,13 @@ def deep(levels: int) -> dict[str, Any]:
                 ("user", [TEXT, {"type": "input_audio"}], "[0].content[1].type", AUDIO, "audio"),
                 ("user", [{"type": "file", "file": {}}], "[0].content[0].type", FILES, "file"),
                 ("assistant", [{"type": "input_audio"}], "[0].content[0].type", AUDIO, "audio"),
-                ("assistant", [PICTURE], "[0].content[0].type", "Must be one of: text, refusal.", "image"),
+                (
+                    "assistant",
+                    [PICTURE],
+                    "[0].content[0].type",
+                    "Must be one of: text, refusal, output_text.",
+                    "image",
+                ),
                 ("assistant", 5, "[0].content", CONTENT, "number"),
                 (
                     "assistant",
@@ -236,7 +264,7 @@ def deep(levels: int) -> dict[str, Any]:
                     "Must be a string.",
                     "refusal",
                 ),
-                ("system", [PICTURE], "[0].content[0].type", "Must be one of: text.", "image"),
+                ("system", [PICTURE], "[0].content[0].type", "Must be one of: text, input_text.", "image"),
                 ("user", [{"type": "text"}], "[0].content[0].text", "Must be a string.", "text-missing"),
                 ("user", [TEXT | {"text": 5}], "[0].content[0].text", "Must be a string.", "text-number"),
             )
@@ -255,6 +283,8 @@ def deep(levels: int) -> dict[str, Any]:
                 "text-data": {"url": "data:text/plain,hello"},
                 "undecodable": {"url": "data:image/png;base64,!!!!"},
                 "drawing": {"url": "data:image/svg+xml;base64,AAAA"},
+                "another-kind": {"url": "data:image/png;base64,R0lGODlh"},
+                "no-picture": {"url": "data:image/png;base64,aGVsbG8="},
                 "without-data": {"url": "data:image/png;base64,"},
                 "empty": {},
                 "null": None,

@@ -10,7 +10,7 @@ import pytest
 from app.lib.request import JsonFormat
 from app.schemas.loading import find_first
 from app.schemas.output_format import read_response_format
-from app.schemas.tools import DEPTH_RULE, MAX_SCHEMA_LEVELS
+from app.schemas.tools import DEPTH_RULE, MAX_SCHEMA_LEVELS, MAX_SCHEMA_VALUES, SIZE_RULE
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
 
@@ -84,6 +84,9 @@ KINDS = "Must be one of: text, json_object, json_schema."
         ),
         pytest.param(
             json_schema(schema=nest(MAX_SCHEMA_LEVELS + 1)), "json_schema.schema", DEPTH_RULE, id="deep"
+        ),
+        pytest.param(
+            json_schema(schema={"enum": [1] * MAX_SCHEMA_VALUES}), "json_schema.schema", SIZE_RULE, id="large"
         ),
     ],
 )

@@ -12,7 +12,15 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from app.lib.schema_check.checker import DRAFTS, build_checker, find_draft
-from app.lib.schema_check.effort import PATTERNS_S, BadPattern, Effort, TooMuchWork, count_values
+from app.lib.schema_check.effort import (
+    PATTERNS_S,
+    STEPS_PER_LOOK,
+    BadPattern,
+    Effort,
+    OutOfTime,
+    TooMuchWork,
+    count_values,
+)
 from app.lib.schema_check.short_values import to_short
 
 PLENTY = 10**9
@@ -256,7 +264,44 @@ def test_patterns_share_their_time() -> None:
     effort = Effort(PLENTY, lambda: next(looks) * PATTERNS_S)
     with pytest.raises(TooMuchWork):
         check({"items": {"pattern": "a"}}, ["a"] * 1000, effort)
-    assert next(looks) == 2  # before and after the first, which took all there is
+    assert next(looks) == 3  # at the start, before and after the first, which took all there is
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "most"),
+    [
+        pytest.param({"items": {"type": "integer"}}, [1] * 10_000, 3 * STEPS_PER_LOOK, id="steps"),
+        pytest.param({"items": {"pattern": "a"}}, ["a"] * 100, STEPS_PER_LOOK, id="patterns"),
+    ],
+)
+def test_a_check_ends_with_the_time_it_shares(schema: dict[str, Any], value: Any, most: int) -> None:
+    """The clock goes on with every look: soon enough, however much else is left."""
+    effort = Effort(PLENTY, itertools.count(step=PATTERNS_S / 100).__next__, PATTERNS_S / 50)
+    with pytest.raises(OutOfTime):
+        check(schema, value, effort)
+    first = count_steps({"items": {}}, value)
+    assert PLENTY - effort.steps < first + most
+
+
+def test_steps_end_before_time_does() -> None:
+    with pytest.raises(TooMuchWork):
+        Effort(5, lambda: 1.0, until_s=1.0).spend(6)
+
+
+def test_every_step_there_is_can_be_spent() -> None:
+    effort = Effort(STEPS_PER_LOOK + 5)
+    for _ in range(STEPS_PER_LOOK + 5):
+        effort.spend(1)
+    with pytest.raises(TooMuchWork):
+        effort.spend(1)
+
+
+def test_the_clock_is_looked_at_now_and_then_only() -> None:
+    looks = itertools.count()
+    effort = Effort(PLENTY, lambda: float(next(looks)))
+    for _ in range(5 * STEPS_PER_LOOK):
+        effort.spend(1)
+    assert next(looks) == 5
 
 
 def test_an_unusable_pattern() -> None:
