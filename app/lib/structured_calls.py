@@ -153,10 +153,7 @@ class StructuredCalls:
         found = [
             judge_call(record.function.name, record.arguments, registry, clock).problem for record in seen
         ]
-        is_wrong = [
-            problem and (problem.fatal or problem.kind is ProblemKind.NOT_ALLOWED) for problem in found
-        ]
-        problems = [problem if wrong else None for problem, wrong in zip(found, is_wrong, strict=True)]
+        problems = [problem if problem and matters(problem) else None for problem in found]
         return [*problems, *([None] * (len(records) - len(seen)))]
 
     def _count_rejection(self) -> list[TurnEvent]:
