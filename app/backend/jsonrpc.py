@@ -79,9 +79,12 @@ def _load(line: bytes) -> Any:
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
-        pass
+        return _load_slowly(line)
+
+
+def _load_slowly(line: bytes) -> Any:
+    """A call's arguments may hold 1e999: codex passes it on, and the quick parser stops there."""
     try:
-        # A call's arguments may hold 1e999: codex passes it on, and the quick parser stops there.
         raw = json.loads(line, parse_int=_read_integer)
         orjson.dumps(raw)  # half a character, which codex never sends, is still no message
     except (ValueError, TypeError, RecursionError):
