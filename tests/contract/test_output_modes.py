@@ -303,6 +303,21 @@ def test_counters_tell_the_spellings_apart(app: flask.Flask, post: Post, backend
     }
 
 
+def test_words_about_a_tag_are_no_cause_for_alarm(
+    post: Post, backend: ScriptedBackend, logged: list[logging.LogRecord]
+) -> None:
+    """Story 2.12 AC 4: counted, but no warning."""
+    backend.script = [say("The `<use_tool>` tag, and <use_tool><name>other</name></use_tool>."), end()]
+    post(tools=TOOLS)
+    [line] = [dict(record.fields) for record in logged if record.name == "access"]
+    counted = {key: value for key, value in line.items() if key.startswith("tool_buffer_aborted")}
+    assert counted == {
+        "tool_buffer_aborted.use_tool.prose": 1,
+        "tool_buffer_aborted.use_tool.no_call": 1,
+    }
+    assert read_warnings(logged) == []
+
+
 def test_an_answer_without_blocks_counts_nothing(
     app: flask.Flask, post: Post, backend: ScriptedBackend
 ) -> None:

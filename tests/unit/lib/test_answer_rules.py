@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from app.lib.answer_rules import AnswerRules, ChatReading
-from app.lib.events import BackendEvent, FinishReason, TextDelta, ToolBlock, ToolCalled, TurnEnded
+from app.lib.events import BackendEvent, FinishReason, TextDelta, Tick, ToolBlock, ToolCalled, TurnEnded
 from app.lib.obsidian import EscapePolicy
 from app.lib.output_mode import OutputMode
-from app.lib.request import TurnRequest
+from app.lib.request import ToolTransport, TurnRequest
+from app.lib.schema_check.budget import CheckBudget
 from app.lib.stop_policy import StopMode, StopPolicy
 from app.lib.tool_registry import ChoiceMode, ToolChoice, ToolRegistry, ToolSpec
 from app.lib.turn import TurnCore
@@ -128,3 +129,38 @@ def test_what_else_a_request_brings() -> None:
     xml, json = (reading.suit(request, mode, expects_blocks=False) for mode in (XML, JSON))
     assert (xml.stop, xml.max_bytes, xml.policy) == (("x",), 12, StopPolicy().run_on())
     assert (xml.escape, json.escape) == (EscapePolicy.COPILOT, None)
+
+
+def test_a_batch_of_sentinels_does_not_wait_by_the_clock() -> None:
+    """The grace is of mode `all`; a batch ends with other text, or with the answer."""
+    core = TurnCore(rules=suit(ToolRegistry(SPECS), JSON))
+    out = core.feed_all([TextDelta(0, "m", block("declared")), Tick(0), Tick(10)])
+    out += core.feed_all([TextDelta(0, "m", block("other")), TurnEnded(0, FinishReason.STOP)])
+    assert [event.delta.function.name for event in out if isinstance(event, ToolCalled)] == [
+        "declared",
+        "other",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("transport", "finish"),
+    [
+        pytest.param(ToolTransport.NATIVE, "finish stop", id="nobody-asked-for-blocks"),
+        pytest.param(ToolTransport.SENTINEL, "InvalidToolCall", id="our-manifest-did"),
+    ],
+)
+def test_an_unreadable_sentinel_beside_a_strict_tool(transport: ToolTransport, finish: str) -> None:
+    request = TurnRequest("m", (), tools=ToolRegistry([STRICT]))
+    rules = ChatReading(StopPolicy(), transport=transport).suit(request, JSON, expects_blocks=True)
+    events: list[BackendEvent] = [
+        TextDelta(0, "m", "<tool_call>{no</tool_call>"),
+        TurnEnded(0, FinishReason.STOP),
+    ]
+    shown = show(TurnCore(rules=rules).feed_all(events))
+    assert any(line.startswith(finish) for line in shown)
+
+
+def test_every_request_has_a_budget_of_its_own() -> None:
+    reading = ChatReading(StopPolicy())
+    one, two = (reading.suit(TurnRequest("m", ()), JSON, expects_blocks=True).clock for _ in range(2))
+    assert (isinstance(one, CheckBudget), isinstance(two, CheckBudget), one is two) == (True, True, False)
