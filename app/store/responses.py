@@ -1,0 +1,258 @@
+"""The responses that clients may come back to: kept in SQLite, seen by their owner only."""
+
+from __future__ import annotations
+
+import pathlib
+import sqlite3
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from app.store.database import Database
+from app.store.item_keys import Item, Key, insert_keys, is_call, list_keys, list_output_keys
+from app.store.schema import MIGRATIONS
+from app.store.segments import Segment, delete_response, has_segment, insert_segments, read_chain
+from app.store.sweep import Limits, Sweeper
+from app.store.workers import WorkerLock
+
+FILE_NAME = "responses.sqlite3"
+UNDER_WAY = ("queued", "in_progress")
+
+LIVE = "id = ? AND owner = ? AND created_s > ?"
+FIND_BY_ID = f"SELECT body, segment FROM responses WHERE {LIVE}"  # noqa: S608  LIVE is ours
+FIND_BY_KEY = """
+    SELECT body, segment FROM item_keys JOIN responses ON number = response
+    WHERE kind = ? AND key = ? AND owner = ? AND created_s > ? ORDER BY number DESC LIMIT 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResponse:
+    id: str
+    status: str
+    body: dict[str, Any]
+    is_background: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """What a response belongs behind: the input and output of a stored one, or nothing."""
+
+    #: All of it, in order.
+    items: list[Item]
+    #: The segments that hold its input already.
+    segments: tuple[int, ...] = ()
+    #: What of the items is in no segment yet: the output it ends with.
+    tail: list[Item] = field(default_factory=list)
+
+
+NOTHING = Conversation([])
+
+
+class ResponseStore:
+    """One for each worker, all on the same file; any operation may raise StoreFault."""
+
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        ttl_s: float,
+        max_bytes: int,
+        lock_timeout_s: float = 2.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._ttl_s = ttl_s
+        self._clock = clock
+        self._database = Database(folder / FILE_NAME, MIGRATIONS, lock_timeout_s)
+        self._worker = WorkerLock(folder)
+        self._sweeper = Sweeper(self._database, folder, Limits(ttl_s, max_bytes), clock)
+
+    def start(self) -> None:
+        """Open, and tidy up after workers that were killed; in the worker, after fork."""
+        self._database.open()
+        self._worker.hold()
+        self._sweeper.sweep()
+
+    def close(self) -> None:
+        """Let go of the file; what is still under way counts as left behind."""
+        self._worker.release()
+        self._database.close()
+
+    def begin(
+        self, owner: str, response: StoredResponse, own_items: list[Item], earlier: Conversation = NOTHING
+    ) -> None:
+        """Keep a new response; one that is under way is this worker's until it is finished."""
+        body, own = orjson.dumps(response.body), encode(own_items)
+        keys = list_keys(own_items) | list_output_keys(response.body)
+        worker = self._claim_if_under_way(response.status)
+        row = (response.id, owner, self._clock(), response.status, worker, response.is_background, body)
+
+        def keep(connection: sqlite3.Connection) -> int:
+            last, unwritten = find_place(connection, earlier)
+            pieces = [*encode(unwritten), *own]
+            insert(connection, (*row, insert_segments(connection, last, pieces)), keys)
+            return sum(map(len, pieces))
+
+        self._sweeper.count(len(body) + self._database.write(keep))
+        if worker is None:  # the client of one that is under way waits for its first token
+            self._sweeper.sweep_if_due()
+
+    def finish(self, owner: str, body: dict[str, Any]) -> bool:
+        """Write the response as it is now, whatever its status; false if it was deleted meanwhile."""
+        encoded, keys = orjson.dumps(body), list_output_keys(body)
+        row = (body["status"], self._claim_if_under_way(body["status"]), encoded)
+        whose = (body["id"], owner)
+        is_there = self._database.write(lambda connection: update(connection, whose, row, keys))
+        self._sweeper.count(len(encoded))
+        self._sweeper.sweep_if_due()
+        return is_there
+
+    def disown(self, response_id: str) -> None:
+        """Have one that could not be finished deleted as soon as that can be done."""
+        self._sweeper.disown(response_id)
+
+    def get(self, owner: str, response_id: str) -> StoredResponse | None:
+        """None if it is unknown, another's, expired or deleted."""
+        rows = self._database.read(
+            f"SELECT status, body, is_background FROM responses WHERE {LIVE}",  # noqa: S608  LIVE is ours
+            (response_id, owner, self._oldest_s()),
+        )
+        for status, body, is_background in rows:
+            return StoredResponse(response_id, status, orjson.loads(body), bool(is_background))
+        return None
+
+    def read_input(self, owner: str, response_id: str) -> list[Item] | None:
+        """All that the model was told, in order; None as of get."""
+        for _, segment in self._find(FIND_BY_ID, response_id, owner):
+            chain = read_chain(self._database, segment)
+            return None if chain is None else decode(chain)
+        return None
+
+    def recall(self, owner: str, response_id: str) -> Conversation | None:
+        """What a follow-up of the response belongs behind; None as of get."""
+        return self._recall(self._find(FIND_BY_ID, response_id, owner))
+
+    def recall_call(self, owner: str, call_id: str) -> Conversation | None:
+        """The same of the newest response in which a model made that call."""
+        return self._recall(self._find(FIND_BY_KEY, "call", call_id, owner))
+
+    def delete(self, owner: str, response_id: str) -> bool:
+        """With its events and items; false if there was nothing to delete."""
+        whose = (response_id, owner, self._oldest_s())
+        return self._database.write(lambda connection: delete_response(connection, LIVE, whose))
+
+    def find_item(self, owner: str, item_id: str) -> Item | None:
+        """The newest item of that id, from a response's output or its own input."""
+        for body, segment in self._find(FIND_BY_KEY, "item", item_id, owner):
+            output = pick_item(orjson.loads(body).get("output", ()), item_id)
+            return output or pick_item(self._read_segment(segment), item_id)
+        return None
+
+    def find_call(self, owner: str, call_id: str) -> Item | None:
+        """The newest call of that call_id that a model made."""
+        for body, _ in self._find(FIND_BY_KEY, "call", call_id, owner):
+            output = orjson.loads(body).get("output", ())
+            return next((item for item in output if is_call(item) and item["call_id"] == call_id), None)
+        return None
+
+    def add_events(self, response_id: str, events: list[tuple[int, bytes]]) -> bool:
+        """Keep frames by their sequence numbers; false if the response was deleted meanwhile."""
+        is_there = self._database.write(lambda connection: insert_events(connection, response_id, events))
+        self._sweeper.count(sum(len(frame) for _, frame in events))
+        return is_there
+
+    def read_events(self, response_id: str, after: int, limit: int) -> list[tuple[int, bytes]]:
+        return self._database.read(
+            "SELECT sequence, frame FROM events JOIN responses ON number = response"
+            " WHERE id = ? AND sequence > ? ORDER BY sequence LIMIT ?",
+            (response_id, after, limit),
+        )
+
+    def ask_cancel(self, owner: str, response_id: str) -> bool:
+        """Tell the worker that makes it; false if it is not under way."""
+        sql = f"UPDATE responses SET is_cancel_asked = 1 WHERE {LIVE} AND worker IS NOT NULL"  # noqa: S608
+        whose = (response_id, owner, self._oldest_s())
+        return self._database.write(lambda connection: connection.execute(sql, whose).rowcount > 0)
+
+    def is_cancel_asked(self, response_id: str) -> bool:
+        """Also true of a response that was deleted: nobody waits for it any more."""
+        rows = self._database.read("SELECT is_cancel_asked FROM responses WHERE id = ?", (response_id,))
+        return not rows or bool(rows[0][0])
+
+    def _find(self, sql: str, *parameters: str) -> list[Any]:
+        """The body and last segment of a response that has not expired."""
+        return self._database.read(sql, (*parameters, self._oldest_s()))
+
+    def _recall(self, found: list[Any]) -> Conversation | None:
+        for body, segment in found:
+            chain = read_chain(self._database, segment)
+            if chain is None:
+                return None
+            output = orjson.loads(body).get("output", [])
+            return Conversation([*decode(chain), *output], tuple(number for number, _ in chain), output)
+        return None
+
+    def _read_segment(self, number: int | None) -> list[Item]:
+        return decode(self._database.read("SELECT number, items FROM segments WHERE number = ?", (number,)))
+
+    def _oldest_s(self) -> float:
+        return self._clock() - self._ttl_s
+
+    def _claim_if_under_way(self, status: str) -> str | None:
+        """The worker's name goes into a row only with its lock held, or another would repair the row."""
+        return self._worker.hold() if status in UNDER_WAY else None
+
+
+def find_place(connection: sqlite3.Connection, earlier: Conversation) -> tuple[int | None, list[Item]]:
+    """The segment to go on behind, and what of the conversation neither it nor those before it hold."""
+    if earlier.segments and has_segment(connection, earlier.segments[-1]):
+        return earlier.segments[-1], earlier.tail
+    return None, earlier.items  # nothing was held, or it was deleted since it was recalled
+
+
+def insert(connection: sqlite3.Connection, row: tuple[Any, ...], keys: Iterable[Key]) -> None:
+    number = connection.execute(
+        "INSERT INTO responses (id, owner, created_s, status, worker, is_background, body, segment)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        row,
+    ).lastrowid
+    insert_keys(connection, number, keys)
+
+
+def update(
+    connection: sqlite3.Connection, whose: tuple[str, str], row: tuple[Any, ...], keys: Iterable[Key]
+) -> bool:
+    found = connection.execute("SELECT number FROM responses WHERE id = ? AND owner = ?", whose).fetchone()
+    if found is None:
+        return False
+    connection.execute(
+        "UPDATE responses SET status = ?, worker = ?, body = ? WHERE number = ?", (*row, *found)
+    )
+    insert_keys(connection, found[0], keys)
+    return True
+
+
+def insert_events(connection: sqlite3.Connection, response_id: str, events: list[tuple[int, bytes]]) -> bool:
+    found = connection.execute("SELECT number FROM responses WHERE id = ?", (response_id,)).fetchone()
+    if found is None:
+        return False
+    # A writer that saw a failure may send a frame again that was kept after all.
+    connection.executemany(
+        "INSERT OR IGNORE INTO events VALUES (?, ?, ?)", [(*found, *event) for event in events]
+    )
+    return True
+
+
+def pick_item(items: Iterable[Item], item_id: str) -> Item | None:
+    return next((item for item in items if item.get("id") == item_id), None)
+
+
+def encode(items: list[Item]) -> list[bytes]:
+    """As a piece for a segment; none for nothing."""
+    return [orjson.dumps(items)] if items else []
+
+
+def decode(chain: Iterable[Segment]) -> list[Item]:
+    return [item for _, items in chain for item in orjson.loads(items)]
