@@ -8,11 +8,16 @@ from typing import Any
 import flask
 
 from app.backend.codex import CodexBackend
-from app.handlers import access, auth, chat, cors, health, http, logs, models
+from app.handlers import access, auth, chat, cors, health, http, logs, models, responses, stored_responses
+from app.handlers.background import Background
 from app.handlers.tool_buffers import ToolBufferCounters
+from app.handlers.tool_counters import ToolCounters
 from app.lib.block_rows import TextPattern
 from app.pipeline import Backend
 from app.settings import Settings
+from app.store.responses import ResponseStore
+
+DAY_S = 24 * 3600
 
 
 class Gateway(flask.Flask):
@@ -34,9 +39,14 @@ def create_app(
     app.config["MAX_CONTENT_LENGTH"] = settings.max_body_bytes
     served = app.extensions["backend"] = backend or CodexBackend(settings)
     buffers = app.extensions["tool_buffers"] = ToolBufferCounters()
+    tools = app.extensions["tool_counters"] = ToolCounters()
+    store = app.extensions["responses"] = ResponseStore(
+        settings.state_dir / "responses", settings.response_ttl_days * DAY_S, settings.response_store_bytes
+    )
+    background = app.extensions["background"] = Background(settings.max_background)
     sharing = cors.Cors(settings.allowed_origins)
 
-    app.before_request(access.build_begin(settings.socket_timeout_s, buffers))
+    app.before_request(access.build_begin(settings, access.Counters(buffers, tools)))
     http.register(app)
     app.before_request(sharing.answer_preflight)
     app.before_request(auth.build_check(settings.api_keys))
@@ -45,6 +55,8 @@ def create_app(
     app.after_request(sharing.add_headers)
 
     app.register_blueprint(chat.build_blueprint(served, settings, text_patterns))
+    app.register_blueprint(responses.build_blueprint(served, settings, store, background))
+    app.register_blueprint(stored_responses.build_blueprint(settings, store))
     app.register_blueprint(models.build_blueprint(served))
     app.register_blueprint(health.build_blueprint(served))
     return app

@@ -7,14 +7,18 @@ from collections.abc import Generator, Sequence
 from typing import Protocol
 
 from app.lib.errors import ProxyError
-from app.lib.events import BackendEvent, Order, TurnEvent
+from app.lib.events import BackendEvent, TurnEvent
 from app.lib.models import Model
+from app.lib.orders import Order
 from app.lib.prompt import Prompt
 from app.lib.turn import TurnCore
 
 
 class Client(Protocol):
     """The other end of a request, looked at while we wait for codex."""
+
+    #: How long it waits for a free codex process.
+    patience_s: float
 
     def has_left(self) -> bool:
         """Whether the client hung up; never waits."""

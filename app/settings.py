@@ -232,6 +232,27 @@ class Settings:
         "Longest tool block held back in a stream, in 1,024 characters; a longer one is text.",
         parse_kilos,
     )
+    allows_web_search: bool = knob(
+        "PROXY_ALLOW_WEB_SEARCH",
+        "false",
+        "Let a Responses request turn on codex's own web search with a `web_search` tool.",
+        parse_flag,
+    )
+    response_ttl_days: int = knob(
+        "PROXY_RESPONSE_TTL_DAYS", "30", "Days for which a stored response is kept.", parse_count
+    )
+    response_store_bytes: int = knob(
+        "PROXY_RESPONSE_STORE_MB",
+        "1024",
+        "Size of all stored responses; beyond it the oldest are dropped.",
+        parse_size,
+    )
+    max_background: int = knob(
+        "PROXY_MAX_BACKGROUND",
+        "100",
+        "Responses with `background: true` under way or waiting, per worker.",
+        parse_count,
+    )
     log_level: str = knob("PROXY_LOG_LEVEL", "info", "debug, info, warning or error.", parse_level)
     #: The rest of the environment, for what codex processes inherit.
     environ: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
+import pathlib
 from collections.abc import Iterator
 
 import flask
@@ -24,8 +26,13 @@ def backend() -> ScriptedBackend:
 
 
 @pytest.fixture
-def app(gateway_settings: Settings, backend: ScriptedBackend) -> flask.Flask:
-    return create_app(gateway_settings, backend)
+def app(
+    gateway_settings: Settings, backend: ScriptedBackend, tmp_path: pathlib.Path
+) -> Iterator[flask.Flask]:
+    gateway = create_app(dataclasses.replace(gateway_settings, state_dir=tmp_path), backend)
+    yield gateway
+    gateway.extensions["background"].wait(5)
+    gateway.extensions["responses"].close()
 
 
 class Recorder(logging.Handler):

@@ -46,6 +46,11 @@ def start_thread(model: str, folder: str, tools: Sequence[dict[str, Any]] = ()) 
     return "thread/start", params | ({"dynamicTools": list(tools)} if tools else {})
 
 
+def with_web_search(call: Call) -> Call:
+    """The same thread, with codex's own web search, which is off otherwise."""
+    return with_config(call, {"web_search": "live"})
+
+
 def with_provider(call: Call, name: str, base_url: str) -> Call:
     """The same thread, on a model provider that codex's configuration does not know."""
     method, params = call
@@ -56,7 +61,12 @@ def with_provider(call: Call, name: str, base_url: str) -> Call:
         "request_max_retries": 0,
         "stream_max_retries": 0,
     }
-    return method, params | {"modelProvider": name, "config": {"model_providers": {name: provider}}}
+    return with_config((method, params | {"modelProvider": name}), {"model_providers": {name: provider}})
+
+
+def with_config(call: Call, config: dict[str, Any]) -> Call:
+    method, params = call
+    return method, params | {"config": params.get("config", {}) | config}
 
 
 def inject_items(thread_id: str, items: Sequence[dict[str, Any]]) -> Call:

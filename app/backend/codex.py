@@ -38,7 +38,7 @@ class CodexBackend:
         return self._directory.all()
 
     def _refresh_models(self, client: Client) -> None:
-        process = run_through(self._pool.lease(), client)
+        process = run_through(self._pool.lease(client.patience_s), client)
         try:
             run_through(self._directory.refresh(process), client)
         except BaseException:

@@ -54,8 +54,12 @@ class ModelDirectory:
     def is_demo(self, model: Model) -> bool:
         return self.demo_url is not None and model.target == DEMO_MODEL
 
-    def start_thread(self, model: Model, tools: Sequence[dict[str, Any]] = ()) -> Call:
+    def start_thread(
+        self, model: Model, tools: Sequence[dict[str, Any]] = (), web_search: bool = False
+    ) -> Call:
         call = calls.start_thread(model.target, str(self._home.work), tools)
+        if web_search:
+            call = calls.with_web_search(call)
         if self.demo_url and self.is_demo(model):
             # Its port is known only to this worker, so it travels with the thread.
             return calls.with_provider(call, DEMO_MODEL, self.demo_url)

@@ -22,6 +22,9 @@ from app.lib.events import (
     ReasoningDone,
     ResponseDone,
     Retrying,
+    SearchAction,
+    SearchDone,
+    SearchKind,
     TextDelta,
     ToolSignal,
     TurnEnded,
@@ -38,6 +41,7 @@ INCOMPLETE = {
     "Incomplete response returned, reason: content_filter": FinishReason.CONTENT_FILTER,
 }
 
+SEARCH_KINDS = set(SearchKind)
 RESPONSE_ENDS = (ResponseDone, Retrying)
 
 
@@ -189,9 +193,19 @@ def read_raw_item(choice: int, params: Params) -> BackendEvent | None:
         case {"type": "message", "role": "assistant", "id": str(id_), "content": list(parts)}:
             return MessageDone(choice, id_, "".join(part.get("text", "") for part in parts))
         case {"type": "reasoning", "id": str(id_), "summary": list(parts)}:
-            return ReasoningDone(choice, id_, tuple(part.get("text", "") for part in parts))
+            texts = tuple(part.get("text", "") for part in parts)
+            return ReasoningDone(choice, id_, texts, params["item"].get("encrypted_content"))
+        case {"type": "web_search_call", "id": str(id_), "action": {"type": str()} as action}:
+            return SearchDone(choice, id_, read_action(action))
         case _:
             return None
+
+
+def read_action(action: Params) -> SearchAction:
+    """What else codex may come to do on the web is told as a search."""
+    kind = SearchKind(action["type"]) if action["type"] in SEARCH_KINDS else SearchKind.SEARCH
+    query, url, pattern = (action.get(key) or "" for key in ("query", "url", "pattern"))
+    return SearchAction(kind, query, tuple(action.get("queries") or ()), url, pattern)
 
 
 def read_usage(choice: int, params: Params) -> BackendEvent:

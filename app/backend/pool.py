@@ -53,9 +53,9 @@ class Pool:
         """Begin to keep processes warm; in the worker, after fork."""
         threading.Thread(target=self._keep, name="codex-pool", daemon=True).start()
 
-    def lease(self) -> Generator[Queued | None, None, CodexProcess]:
+    def lease(self, patience_s: float) -> Generator[Queued | None, None, CodexProcess]:
         """A process for one owner: an idle one, else a new one; yields while it waits."""
-        deadline_s = time.monotonic() + self._settings.queue_timeout_s
+        deadline_s = time.monotonic() + patience_s
         while True:
             found = self._take()
             if isinstance(found, CodexProcess):

@@ -16,8 +16,9 @@ from app.backend.notifications import NotificationReader
 from app.backend.process import CodexProcess, Incoming
 from app.backend.tool_names import ToolNames
 from app.lib.errors import BackendRefused, ProxyError
-from app.lib.events import AskAgain, BackendEvent, Order, RefuseCall, StopChoice
+from app.lib.events import BackendEvent
 from app.lib.models import Model
+from app.lib.orders import AskAgain, Order, RefuseCall, StopChoice
 from app.lib.prompt import Prompt, build_item, build_prompt
 from app.lib.request import Message, Role, TextPart, ToolTransport
 from app.settings import Settings
@@ -69,9 +70,10 @@ class Threads:
         self, directory: ModelDirectory, model: Model
     ) -> Generator[None, None, list[dict[str, Any]]]:
         tools = build_dynamic_tools(self._prompt.tools, self._names)
-        choices = self._prompt.request.choices
+        choices, searches = self._prompt.request.choices, self._prompt.request.web_search
         try:
-            return (yield from self._process.open_threads(directory.start_thread(model, tools), choices))
+            call = directory.start_thread(model, tools, searches)
+            return (yield from self._process.open_threads(call, choices))
         except BackendRefused as error:
             if not tools:
                 raise
@@ -81,7 +83,8 @@ class Threads:
         self._prompt = build_prompt(self._prompt.request, ToolTransport.SENTINEL)
         self._names = ToolNames()
         self._reader = NotificationReader()
-        return (yield from self._process.open_threads(directory.start_thread(model), choices))
+        call = directory.start_thread(model, web_search=searches)
+        return (yield from self._process.open_threads(call, choices))
 
     def _rename_calls(self) -> list[dict[str, Any]]:
         """The history, its calls under the names that codex knows."""

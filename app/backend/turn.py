@@ -15,8 +15,9 @@ from app.backend.pool import Pool
 from app.backend.process import CodexProcess
 from app.backend.threads import Threads
 from app.lib.errors import ClientGone, GatewayStopping, UpstreamUnauthorized
-from app.lib.events import BackendEvent, Order, StopChoice, Tick, TurnFailed
+from app.lib.events import BackendEvent, Tick, TurnFailed
 from app.lib.models import Model
+from app.lib.orders import Order, StopChoice
 from app.lib.prompt import Prompt
 from app.pipeline import Client
 from app.settings import Settings
@@ -58,7 +59,8 @@ class CodexTurn:
 
     def batches(self) -> Generator[list[BackendEvent], None, None]:
         yield self._tick()
-        process = self._process = yield from self._ticking(self._context.pool.lease())
+        leased = self._context.pool.lease(self._client.patience_s)
+        process = self._process = yield from self._ticking(leased)
         model = yield from self._ticking(self._find_model(process))
         threads = self._threads = Threads(process, self._prompt, self._context.settings)
         yield from self._ticking(threads.open(self._context.directory, model))

@@ -8,15 +8,19 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, assert_never
 
 import flask
 
 from app.handlers.client import ClientSocket
 from app.handlers.tool_buffers import COUNTED, BufferEvent, ToolBufferCounters
+from app.handlers.tool_counters import ToolCounters
 from app.lib.errors import InternalError
 from app.lib.events import Completed, Failed, Finished, Note, NoteKind, ToolCalled, TurnEvent, Waiting
 from app.lib.text_gate import Reason
+from app.pipeline import Client
+from app.settings import Settings
 
 NOTED = (Finished, Completed, Failed, ToolCalled, Note)
 # Of each kind, in one request: a model may write any number of half blocks.
@@ -29,19 +33,40 @@ log = logging.getLogger("access")
 crumbs = logging.getLogger("app.tool_buffers")
 
 
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What a worker counts over its requests."""
+
+    buffers: ToolBufferCounters
+    tools: ToolCounters
+
+
 class Access:
     """Lives from the first look at a request until its last byte, or its client, is gone."""
 
-    def __init__(self, client: ClientSocket, request_id: str, buffers: ToolBufferCounters) -> None:
+    def __init__(self, client: Client, request_id: str, counters: Counters) -> None:
         self.client = client
         self.request_id = request_id
-        self._buffers = buffers
+        #: Names the key that was sent, without telling it; on an open gateway everyone is one.
+        self.owner = ""
+        self._counters = counters
         #: What every reply says, an error too.
         self.headers = {"x-request-id": request_id}
         self._began_s = time.monotonic()
         self._fields: dict[str, Any] = {}
         self._calls: set[tuple[int, int]] = set()
         self._closers = contextlib.ExitStack()
+
+    def detach(self) -> Access:
+        """An account for what goes on when this request is answered; no client can leave it.
+
+        What was noted so far moves there, so that nothing is counted twice.
+        """
+        detached = Access(Nobody(), self.request_id, self._counters)
+        detached.owner = self.owner
+        detached.note(**self._fields, request_id=self.request_id)
+        self._fields = {name: self._fields[name] for name in ("method", "path", "model")}
+        return detached
 
     def note(self, **fields: Any) -> None:
         self._fields |= fields
@@ -91,9 +116,10 @@ class Access:
         counted = ".".join(filter(None, (note.kind, note.row, note.reason)))
         times = self._fields[counted] = self._fields.get(counted, 0) + 1
         if note.kind not in COUNTED:
+            self._counters.tools.count_note(counted)
             return
         mode = self._fields.get("output_mode", "")
-        self._buffers.count(BufferEvent(note.kind, mode, note.row, note.reason))
+        self._counters.buffers.count(BufferEvent(note.kind, mode, note.row, note.reason))
         if times <= MOST_CRUMBS:
             self._leave_crumb(note, mode)
 
@@ -111,10 +137,21 @@ class Access:
         finally:
             fields, self._fields = self._fields, {}
             if fields:
+                self._counters.tools.count_request(fields)
                 write_line(fields | {"duration_ms": self._elapsed_ms()})
 
     def _elapsed_ms(self) -> float:
         return round((time.monotonic() - self._began_s) * 1000, 1)
+
+
+class Nobody:
+    """The client of a turn that nobody waits for."""
+
+    #: Only the turn's own deadline ends it.
+    patience_s = float("inf")
+
+    def has_left(self) -> bool:
+        return False
 
 
 def write_line(fields: dict[str, Any]) -> None:
@@ -125,13 +162,13 @@ def write_line(fields: dict[str, Any]) -> None:
         log.handle(record)
 
 
-def build_begin(socket_timeout_s: float, buffers: ToolBufferCounters) -> Callable[[], None]:
+def build_begin(settings: Settings, counters: Counters) -> Callable[[], None]:
     def begin() -> None:
         """Before anything is read: from here on the client may keep us waiting only so long."""
         request = flask.request
-        client = ClientSocket(request.environ, socket_timeout_s)
+        client = ClientSocket(request.environ, settings.socket_timeout_s, settings.queue_timeout_s)
         request_id = find_request_id(request.headers.get("x-request-id", ""))
-        access = flask.g.access = Access(client, request_id, buffers)
+        access = flask.g.access = Access(client, request_id, counters)
         access.note(method=request.method, path=request.path)
 
     return begin

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 from collections.abc import Callable
 
@@ -18,8 +19,10 @@ def build_check(api_keys: tuple[str, ...]) -> Callable[[], None]:
             return
         # WSGI hands header bytes over as latin-1; encoding gives the client's bytes back.
         scheme, _, given = flask.request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not is_known(given.strip().encode("latin-1"), keys):
+        key = given.strip().encode("latin-1")
+        if scheme.lower() != "bearer" or not is_known(key, keys):
             raise InvalidKey("Send a valid key as `Authorization: Bearer …`.")
+        flask.g.access.owner = hashlib.sha256(key).hexdigest()
 
     return check_key
 

@@ -11,17 +11,16 @@ import flask
 from app.handlers.access import Access
 from app.handlers.http import json_response, read_json
 from app.handlers.stream import stream_response
+from app.handlers.turns import TurnRunner
 from app.lib.answer_rules import ChatReading
 from app.lib.block_rows import TextPattern
-from app.lib.deadlines import Deadlines
 from app.lib.dialects.chat import ChatIdentity, ChatStream, ChatStyle, build_completion
-from app.lib.errors import ClientGone, InvalidRequest
+from app.lib.errors import InvalidRequest
 from app.lib.events import TurnEvent
 from app.lib.output_mode import OutputMode, choose_mode, parse_mode
 from app.lib.prompt import build_prompt, mentions
 from app.lib.result import collect
-from app.lib.turn import TurnCore
-from app.pipeline import Backend, run_turn
+from app.pipeline import Backend
 from app.schemas.chat import ChatRequest, ChatRules, ChatSchema
 from app.schemas.loading import load_body
 from app.settings import Settings
@@ -42,7 +41,7 @@ class ChatEndpoint:
     """What every chat request shares, made once."""
 
     def __init__(self, backend: Backend, settings: Settings, text_patterns: Sequence[TextPattern]) -> None:
-        self._backend = backend
+        self._runner = TurnRunner(backend, settings)
         self._settings = settings
         self._reading = ChatReading(
             settings.stop_policy,
@@ -54,14 +53,11 @@ class ChatEndpoint:
         )
         self._schema = ChatSchema(
             ChatRules(
-                settings.max_choices,
                 settings.enforces_max_tokens,
                 settings.parallel_tool_calls,
                 settings.tool_transport,
+                settings.max_choices,
             )
-        )
-        self._deadlines = Deadlines(
-            settings.first_event_timeout_s, settings.idle_timeout_s, settings.total_timeout_s
         )
 
     def create(self) -> flask.Response:
@@ -77,20 +73,10 @@ class ChatEndpoint:
         return answer(request, style, batches, settings)
 
     def _run(self, request: ChatRequest, mode: OutputMode, is_asked: bool) -> Iterator[list[TurnEvent]]:
-        """Start a turn that ends with this reply, whatever becomes of it."""
-        access: Access = flask.g.access
         prompt = build_prompt(request.turn, self._settings.tool_transport)
-        turn = self._backend.open_turn(prompt, access.client)
         expects_blocks = is_asked or request.declares_tools or mentions(prompt, self._reading.openers)
         rules = self._reading.suit(request.turn, mode, expects_blocks)
-        core = TurnCore(request.turn.choices, self._deadlines, rules, secrets.token_hex(4))
-        batches = run_turn(turn, core)
-        # Last: what a client that left was still owed is counted.
-        access.on_close(lambda: access.note_events(core.fail(ClientGone("The client left."))))
-        access.on_close(turn.close)
-        # Before that: a turn that still waits for its process lets go of it when its generator is closed.
-        access.on_close(batches.close)
-        return access.observe(batches)
+        return self._runner.run(flask.g.access, prompt, rules, secrets.token_hex(4))
 
 
 def read_mode(header: str | None) -> OutputMode | None:

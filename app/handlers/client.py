@@ -13,7 +13,8 @@ INTERNET = (socket.AF_INET, socket.AF_INET6)
 class ClientSocket:
     """Satisfies the pipeline's `Client`; without a real socket nobody leaves."""
 
-    def __init__(self, environ: dict[str, Any], timeout_s: float) -> None:
+    def __init__(self, environ: dict[str, Any], timeout_s: float, patience_s: float) -> None:
+        self.patience_s = patience_s
         self._socket: socket.socket | None = environ.get("gunicorn.socket")
         if self._socket:
             # A client that neither sends nor reads must not hold a codex process for ever.

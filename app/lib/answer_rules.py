@@ -13,7 +13,7 @@ from app.lib.schema_check.budget import CheckBudget
 from app.lib.schema_check.effort import Clock
 from app.lib.stop_policy import StopPolicy
 from app.lib.text_gate import DEFAULT_MAX_CHARS
-from app.lib.tool_call_aggregator import ToolCallAggregator
+from app.lib.tool_call_aggregator import CallNaming, ToolCallAggregator, name_chat_call, name_response_call
 from app.lib.tool_registry import NO_TOOLS, ChoiceMode, ToolRegistry
 
 # Where a client gives its limit in tokens, only text can be counted: so many bytes are taken for one.
@@ -39,9 +39,11 @@ class AnswerRules:
     max_bytes: int | None = None
     #: For what the check of a call's arguments may cost.
     clock: Clock = field(default=lambda: 0.0, compare=False)
+    #: What clients know calls by.
+    naming: CallNaming = name_chat_call
 
     def build_aggregator(self, id_suffix: str) -> ToolCallAggregator:
-        aggregator = ToolCallAggregator(id_suffix)
+        aggregator = ToolCallAggregator(id_suffix, self.naming)
         for pattern in self.patterns:
             aggregator.register_text_pattern(pattern.name, pattern.matcher, pattern.opener, pattern.closer)
         return aggregator
@@ -75,7 +77,6 @@ class ChatReading:
     def suit(self, request: TurnRequest, mode: OutputMode, expects_blocks: bool) -> AnswerRules:
         """The rules of a request; where no blocks are expected, an answer may just be about them."""
         is_obsidian = mode is OutputMode.OBSIDIAN_XML
-        max_tokens = request.max_tokens
         # A turn may make any number of calls; checking them may cost it only so much in all.
         checked = replace(self._open, clock=CheckBudget(self.clock))
         return replace(
@@ -85,7 +86,7 @@ class ChatReading:
             parallel=request.parallel,
             escape=self.escape if is_obsidian else None,
             stop=request.stop,
-            max_bytes=None if max_tokens is None else max_tokens * BYTES_PER_TOKEN,
+            max_bytes=to_bytes(request.max_tokens),
         )
 
     def _choose_policy(self, request: TurnRequest, expects_blocks: bool) -> StopPolicy:
@@ -107,3 +108,34 @@ class ChatReading:
             *self._pattern_rows,
         ]
         return replace(rules, rows=RowSet(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsesReading:
+    """What every Responses request shares; of the spellings of a call only `<tool_call>` counts (v2)."""
+
+    policy: StopPolicy
+    max_chars: int = DEFAULT_MAX_CHARS
+    clock: Clock = lambda: 0.0
+    transport: ToolTransport = ToolTransport.NATIVE
+
+    def suit(self, request: TurnRequest) -> AnswerRules:
+        registry, clock = request.tools, CheckBudget(self.clock)
+        reads_text = bool(registry.callable) and not registry.demands_call
+        by_text = self.transport is ToolTransport.SENTINEL
+        rows = [build_tool_call_row(registry, clock, is_asked_for=by_text)] if reads_text else []
+        return AnswerRules(
+            RowSet(rows),
+            self.policy if request.parallel else self.policy.stop_at_one(),
+            max_chars=self.max_chars,
+            registry=registry,
+            parallel=request.parallel,
+            stop=request.stop,
+            max_bytes=to_bytes(request.max_tokens),
+            clock=clock,
+            naming=name_response_call,
+        )
+
+
+def to_bytes(max_tokens: int | None) -> int | None:
+    return None if max_tokens is None else max_tokens * BYTES_PER_TOKEN

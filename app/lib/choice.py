@@ -10,15 +10,18 @@ from app.lib.events import (
     Began,
     FinishReason,
     MessageDone,
-    Order,
     Reasoning,
     ReasoningDelta,
     ReasoningDone,
+    ReasoningEnded,
+    SearchDone,
+    Searched,
     TextDelta,
     TurnEvent,
 )
 from app.lib.hidden_text import HiddenText
 from app.lib.message_text import read_chat_text
+from app.lib.orders import Order
 from app.lib.structured_calls import StructuredCalls
 from app.lib.tool_call_aggregator import ToolCallAggregator
 from app.lib.tool_text import ToolText
@@ -41,6 +44,10 @@ class Choice:
         self.finish: FinishReason | None = None
         #: Items already shown, so that their whole form, which follows, repeats nothing.
         self.shown: set[str] = set()
+        #: Reasoning that is complete.
+        self._thought: set[str] = set()
+        #: Reasoning without a word to show, until something follows it: whoever starts over thinks anew.
+        self._silent: list[TurnEvent] = []
 
     @property
     def refusal(self) -> ProxyError | None:
@@ -56,10 +63,33 @@ class Choice:
             case ReasoningDelta(index, item_id, part, text) if text:
                 self.shown.add(item_id)
                 return [Reasoning(index, item_id, part, text)]
-            case ReasoningDone(index, item_id, parts) if any(parts) and self._claim(item_id):
-                return [Reasoning(index, item_id, part, text) for part, text in enumerate(parts) if text]
+            case ReasoningDone(index, item_id, parts, encrypted):
+                is_new = any(parts) and self._claim(item_id)
+                untold = [*enumerate(parts)] if is_new else []
+                told = [Reasoning(index, item_id, part, text) for part, text in untold if text]
+                return [*told, *self._end_reasoning(ReasoningEnded(index, item_id, encrypted))]
             case _:
                 return []
+
+    def put_behind_thoughts(self, shown: list[TurnEvent]) -> list[TurnEvent]:
+        """What is shown, behind the reasoning that led to it."""
+        if not shown:
+            return []
+        silent, self._silent = self._silent, []
+        return [*silent, *shown]
+
+    def _end_reasoning(self, end: ReasoningEnded) -> list[TurnEvent]:
+        if end.item_id in self._thought:
+            return []
+        self._thought.add(end.item_id)
+        if end.item_id in self.shown:
+            return [end]
+        self._silent.append(end)
+        return []
+
+    def show_search(self, search: SearchDone) -> list[TurnEvent]:
+        self.shown.add(search.item_id)
+        return [Searched(search.choice, search.item_id, search.action)]
 
     def show_message(self, message: MessageDone) -> list[TurnEvent]:
         """What a message's whole form adds: its text if none came before, and that nothing more will."""
@@ -79,6 +109,7 @@ class Choice:
     def start_over(self) -> bool:
         """Let a response begin anew; false if some of it was shown."""
         self.calls.forget()
+        self._silent.clear()
         if isinstance(self.text, HiddenText):
             self.text.take()
             return True

@@ -23,6 +23,10 @@ class DeadlineWatch:
         self._quiet_since_s: float | None = None
         self._quiet_limit_s = deadlines.first_event_s
 
+    def note_queue(self) -> None:
+        """Codex has not been asked yet: its silence counts from the next tick."""
+        self._quiet_since_s = None
+
     def note_event(self) -> None:
         self._quiet_since_s = None
         self._quiet_limit_s = self._deadlines.idle_s

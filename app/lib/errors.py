@@ -3,10 +3,12 @@
 ProxyError
 ├── InvalidRequest 400            the body cannot be served as it is
 │   ├── ContextTooLong            more history than the model holds
+│   ├── UnknownPrevious           `previous_response_id` names nothing to go on from
 │   └── PolicyViolation           refused upstream
 ├── InvalidKey 401
 ├── NotFound 404                  no such route
-│   └── UnknownModel
+│   ├── UnknownModel
+│   └── UnknownResponse           or one of its items: never stored, deleted, expired, another's
 ├── MethodNotAllowed 405
 ├── BodyTimeout 408              the client did not send what it announced
 ├── BodyTooLarge 413
@@ -19,6 +21,7 @@ ProxyError
 ├── BackendRefused 502            codex turned a request down for good
 │   ├── UpstreamUnauthorized      the gateway's own Codex login is missing or bad
 │   └── InvalidToolCall           the model called a strict tool wrongly
+├── StoreUnavailable 503          what was stored cannot be read or written now
 ├── BackendUnavailable 503        codex or its upstream broke; trying again may help
 │   ├── AnswerInterrupted         it broke after part of the answer was shown
 │   └── GatewayStopping           this worker is shutting down
@@ -68,6 +71,10 @@ class ContextTooLong(InvalidRequest):
     default_code = "context_length_exceeded"
 
 
+class UnknownPrevious(InvalidRequest):
+    default_code = "previous_response_not_found"
+
+
 class PolicyViolation(InvalidRequest):
     default_code = "content_policy_violation"
 
@@ -86,6 +93,10 @@ class NotFound(ProxyError):
 
 class UnknownModel(NotFound):
     default_code = "model_not_found"
+
+
+class UnknownResponse(NotFound):
+    default_code = "response_not_found"
 
 
 class MethodNotAllowed(ProxyError):
@@ -154,6 +165,12 @@ class UpstreamUnauthorized(BackendRefused):
 
 class InvalidToolCall(BackendRefused):
     default_code = "invalid_tool_call"
+
+
+class StoreUnavailable(ProxyError):
+    status = 503
+    default_code = "store_unavailable"
+    retry_after_s = 2
 
 
 class BackendUnavailable(ProxyError):

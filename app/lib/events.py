@@ -77,6 +77,32 @@ class ReasoningDone:
     choice: int
     item_id: str
     parts: tuple[str, ...]
+    #: The reasoning itself, which only the model's own API can read.
+    encrypted: str | None = None
+
+
+class SearchKind(StrEnum):
+    SEARCH = "search"
+    OPEN_PAGE = "open_page"
+    FIND_IN_PAGE = "find_in_page"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchAction:
+    """What a web search of codex's own did; what goes with another kind is empty."""
+
+    kind: SearchKind
+    query: str = ""
+    queries: tuple[str, ...] = ()
+    url: str = ""
+    pattern: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchDone:
+    choice: int
+    item_id: str
+    action: SearchAction
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +176,7 @@ AnswerEvent = (
     | MessageDone
     | ReasoningDelta
     | ReasoningDone
+    | SearchDone
     | CallComing
     | ToolSignal
     | CallRejected
@@ -157,34 +184,6 @@ AnswerEvent = (
 )
 ChoiceEvent = AnswerEvent | ResponseDone | Retrying
 BackendEvent = ChoiceEvent | TurnFailed | Queued | Tick
-
-
-@dataclass(frozen=True, slots=True)
-class RefuseCall:
-    """Have the model correct a call: it is told what is wrong, and its turn goes on."""
-
-    choice: int
-    call_id: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class AskAgain:
-    """Have the model answer once more, behind an answer that will not do."""
-
-    choice: int
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class StopChoice:
-    """Nothing more of this choice is wanted, though others go on."""
-
-    choice: int
-
-
-#: What the core wants of the backend.
-Order = RefuseCall | AskAgain | StopChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +211,24 @@ class Reasoning:
     item_id: str
     part: int
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningEnded:
+    """A model's reasoning is complete, summarised or not."""
+
+    choice: int
+    item_id: str
+    encrypted: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """A web search that codex ran."""
+
+    choice: int
+    item_id: str
+    action: SearchAction
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,4 +290,6 @@ class Failed:
     error: ProxyError
 
 
-TurnEvent = Waiting | Began | Text | Reasoning | ToolCalled | ToolBlock | Note | Finished | Completed | Failed
+#: What a choice's answer is made of, in order.
+ShownEvent = Began | Text | Reasoning | ReasoningEnded | Searched | ToolCalled | ToolBlock | Finished
+TurnEvent = Waiting | ShownEvent | Note | Completed | Failed

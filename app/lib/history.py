@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import assert_never
 
-from app.lib.request import HistoryItem, Message, Part, PastCall, PastOutput, Role, TextPart
+from app.lib.request import HistoryItem, Message, Part, PastCall, PastOutput, PastReasoning, Role, TextPart
 from app.lib.tool_manifest import flatten_call, flatten_output
 
 MAX_ID_CHARS = 64  # the model's API takes no longer one
@@ -75,20 +75,20 @@ def settle_item(item: HistoryItem, ids: CallIds) -> HistoryItem:
     if isinstance(item, PastCall):
         return PastCall(ids.open(item.call_id), item.name, item.arguments)
     ids.end_batch()
-    if isinstance(item, Message):
+    if not isinstance(item, PastOutput):
         return item
     call_id = ids.close(item.call_id)
     return flatten_item(item) if call_id is None else PastOutput(call_id, item.parts)
 
 
-def flatten_history(items: Iterable[HistoryItem]) -> list[Message]:
+def flatten_history(items: Iterable[HistoryItem]) -> list[HistoryItem]:
     """The history with calls and outputs as text, for a model that knows no functions."""
     return [flatten_item(item) for item in items]
 
 
-def flatten_item(item: HistoryItem) -> Message:
+def flatten_item(item: HistoryItem) -> Message | PastReasoning:
     match item:
-        case Message():
+        case Message() | PastReasoning():
             return item
         case PastCall(call_id, name, arguments):
             return Message(Role.ASSISTANT, (TextPart(flatten_call(call_id, name, arguments)),))

@@ -19,6 +19,7 @@ from app.lib.request import (
     Part,
     PastCall,
     PastOutput,
+    PastReasoning,
     Role,
     TextPart,
     ToolTransport,
@@ -132,8 +133,18 @@ def build_history(request: TurnRequest, transport: ToolTransport) -> tuple[Item,
     settled: Iterable[HistoryItem] = (
         settle_history(history) if transport is ToolTransport.NATIVE else flatten_history(history)
     )
-    # A message may have said nothing; codex would be given an item without content.
-    return tuple(build_item(item) for item in settled if not isinstance(item, Message) or item.parts)
+    return tuple(build_item(item) for item in settled if is_told(item))
+
+
+def is_told(item: HistoryItem) -> bool:
+    """Whether an item says anything: codex takes no empty message, and no model reads a bare summary."""
+    match item:
+        case Message(_, parts):
+            return bool(parts)
+        case PastReasoning(encrypted):
+            return encrypted is not None
+        case _:
+            return True
 
 
 def build_item(item: HistoryItem) -> Item:
@@ -144,6 +155,9 @@ def build_item(item: HistoryItem) -> Item:
             return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
         case PastOutput(call_id, parts):
             return {"type": "function_call_output", "call_id": call_id, "output": build_output(parts)}
+        case PastReasoning(encrypted, summary):
+            parts_told = [{"type": "summary_text", "text": text} for text in summary]
+            return {"type": "reasoning", "summary": parts_told, "encrypted_content": encrypted}
         case _:
             assert_never(item)
 

@@ -61,7 +61,24 @@ class PastOutput:
     parts: tuple[Part, ...]
 
 
-HistoryItem = Message | PastCall | PastOutput
+@dataclass(frozen=True, slots=True)
+class PastReasoning:
+    """What the model thought; only its own API can read that."""
+
+    #: `None` where the client was not given it.
+    encrypted: str | None
+    #: The parts of the summary.
+    summary: tuple[str, ...] = ()
+
+
+HistoryItem = Message | PastCall | PastOutput | PastReasoning
+
+
+@dataclass(frozen=True, slots=True)
+class ItemReference:
+    """An item that the client knows by its id."""
+
+    id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +107,5 @@ class TurnRequest:
     stop: tuple[str, ...] = ()
     #: The most visible text, by an estimate.
     max_tokens: int | None = None
+    #: Whether codex may search the web by itself.
+    web_search: bool = False

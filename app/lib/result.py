@@ -16,6 +16,9 @@ from app.lib.events import (
     FinishReason,
     Note,
     Reasoning,
+    ReasoningEnded,
+    Searched,
+    ShownEvent,
     Text,
     ToolBlock,
     ToolCalled,
@@ -82,7 +85,7 @@ class _Fold:
     calls: dict[int, ToolCallDelta] = field(default_factory=dict)
     finish: FinishReason = FinishReason.STOP
 
-    def add(self, event: Began | Text | Reasoning | ToolCalled | ToolBlock | Finished) -> None:
+    def add(self, event: ShownEvent) -> None:
         match event:
             case Text(_, _, text):
                 self.text.append(text)
@@ -95,7 +98,7 @@ class _Fold:
                 self.calls[delta.index] = delta
             case Finished(_, reason):
                 self.finish = reason
-            case Began():
+            case Began() | ReasoningEnded() | Searched():
                 pass
             case _:
                 assert_never(event)

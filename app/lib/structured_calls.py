@@ -8,13 +8,10 @@ from typing import Any, assert_never
 from app.lib.answer_rules import AnswerRules
 from app.lib.errors import InvalidToolCall
 from app.lib.events import (
-    AskAgain,
     CallComing,
     CallRejected,
     Note,
     NoteKind,
-    Order,
-    RefuseCall,
     ToolBlock,
     ToolCalled,
     ToolSignal,
@@ -22,6 +19,7 @@ from app.lib.events import (
 )
 from app.lib.forced_call import read_forced
 from app.lib.obsidian import to_obsidian_xml
+from app.lib.orders import AskAgain, Order, RefuseCall
 from app.lib.sentinel import ProblemKind, ToolCallProblem, judge_call
 from app.lib.stop_policy import StopMode
 from app.lib.tool_call_aggregator import ToolCallAggregator

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from app.lib.block_rows import Matcher, TextPattern
 from app.lib.call_arguments import CallArguments
 from app.lib.message_text import read_texts
@@ -77,9 +79,9 @@ class _Call:
 class _Choice:
     """The calls of one choice, and the ways they are known by."""
 
-    def __init__(self, prefix: str, suffix: str) -> None:
-        self._prefix = prefix
-        self._suffix = suffix
+    def __init__(self, name: Callable[[int], str]) -> None:
+        """`name` gives the call of a place its id."""
+        self._name = name
         #: In the order in which their names came: that is the order clients see.
         self.shown: list[_Call] = []
         self._by_id: dict[str, _Call] = {}
@@ -140,17 +142,31 @@ class _Choice:
 
     def _show(self, call: _Call) -> None:
         call.index = len(self.shown)
-        call.id = f"{self._prefix}{call.index}{self._suffix}"
+        call.id = self._name(call.index)
         self._by_id.setdefault(call.id, call)  # what we gave out may come back to us
         self.shown.append(call)
+
+
+def name_chat_call(choice: int, index: int) -> str:
+    return f"tool_{choice}_{index}"
+
+
+def name_response_call(_choice: int, index: int) -> str:
+    """D1; a response has one choice."""
+    return f"fc_{index + 1:03}"
+
+
+#: How a dialect names the call of a choice and a place.
+CallNaming = Callable[[int, int], str]
 
 
 class ToolCallAggregator:
     """Feed it every payload of a turn; it ignores what is not about calls, and never raises over one."""
 
-    def __init__(self, suffix: str = "") -> None:
+    def __init__(self, suffix: str = "", naming: CallNaming = name_chat_call) -> None:
         """`suffix` makes the ids unique beyond this turn; it is random, so it comes from outside."""
         self._suffix = f"_{suffix}" if suffix else ""
+        self._naming = naming
         self._choices: dict[int, _Choice] = {}
         self._seen: dict[tuple[int, int], object] = {}
         self._patterns: dict[str, TextPattern] = {}
@@ -225,7 +241,7 @@ class ToolCallAggregator:
 
     def _choice(self, index: int) -> _Choice:
         if index not in self._choices:
-            self._choices[index] = _Choice(f"tool_{index}_", self._suffix)
+            self._choices[index] = _Choice(lambda place: self._naming(index, place) + self._suffix)
         return self._choices[index]
 
 

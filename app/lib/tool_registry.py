@@ -30,8 +30,15 @@ class ToolChoice:
     mode: ChoiceMode = ChoiceMode.AUTO
     #: The one tool of `NAMED`.
     name: str | None = None
-    #: What `allowed_tools` narrows the tools to; `None` means all of them.
+    #: What `allowed_tools` narrows the functions to; `None` means all of them.
     allowed: frozenset[str] | None = None
+    #: Whether codex's own web search is named beside them.
+    names_search: bool = False
+
+    @property
+    def allows_search(self) -> bool:
+        is_left = self.allowed is None or self.names_search
+        return is_left and self.mode not in (ChoiceMode.NONE, ChoiceMode.NAMED)
 
     def allows(self, name: str) -> bool:
         match self.mode:

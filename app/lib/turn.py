@@ -23,13 +23,12 @@ from app.lib.events import (
     ModelActive,
     Note,
     NoteKind,
-    Order,
     Queued,
     ReasoningDelta,
     ReasoningDone,
     ResponseDone,
     Retrying,
-    StopChoice,
+    SearchDone,
     TextDelta,
     Tick,
     ToolSignal,
@@ -39,6 +38,7 @@ from app.lib.events import (
     Usage,
     Waiting,
 )
+from app.lib.orders import Order, StopChoice
 from app.lib.stop_policy import choose_finish
 from app.lib.text_gate import Reason
 from app.lib.tool_call_shapes import split_choices
@@ -83,6 +83,7 @@ class TurnCore:
             case TurnFailed(error):
                 return self.fail(error)
             case Queued():
+                self._watch.note_queue()
                 return [Waiting()]
             case ToolSignal():
                 return self._feed_signal(event)
@@ -124,7 +125,7 @@ class TurnCore:
         for index, choice in enumerate(self._choices):
             if not choice.finish:
                 choice.text.see(now_s)
-                out += self._heed(index)
+                out += choice.put_behind_thoughts(self._heed(index))
         return out
 
     def _feed_signal(self, signal: ToolSignal) -> list[TurnEvent]:
@@ -146,10 +147,10 @@ class TurnCore:
                 return self._retry(choice)
             case ResponseDone(index, usage):
                 self._usage += usage
-                return self._complete(index)
+                return choice.put_behind_thoughts(self._complete(index))
             case _:
                 self._watch.note_event()
-                shown = self._show(event, choice)
+                shown = choice.put_behind_thoughts(self._show(event, choice))
                 return shown if choice.began else [*choice.begin(), *shown]
 
     def _show(self, event: AnswerEvent, choice: Choice) -> list[TurnEvent]:
@@ -161,6 +162,8 @@ class TurnCore:
                 return [*choice.show_message(event), *self._heed(index)]
             case ReasoningDelta() | ReasoningDone():
                 return choice.show_reasoning(event)
+            case SearchDone():
+                return choice.show_search(event)
             case CallComing() | ToolSignal() | CallRejected():
                 return choice.calls.hear(event)
             case TurnEnded(index, reason):

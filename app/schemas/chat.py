@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,18 +11,20 @@ from marshmallow import fields, validate
 
 from app.lib.models import EFFORTS
 from app.lib.prompt import JsonMeans, choose_means
-from app.lib.request import ToolTransport, TurnRequest
+from app.lib.request import TurnRequest
 from app.lib.tool_registry import ToolRegistry
 from app.schemas.chat_messages import read_messages
 from app.schemas.output_format import read_response_format
+from app.schemas.shared import ReasoningSchema, RequestRules, StrictBoolean
 from app.schemas.tools import (
+    DeclaredTools,
     ReadBy,
+    choose_tools,
     complain,
     read_function_call,
     read_functions,
     read_tool_choice,
     read_tools,
-    validate_choice,
 )
 
 Data = dict[str, Any]
@@ -53,7 +55,6 @@ FORMAT_NOTES = {
     JsonMeans.INSTRUCTED: ("response_format=instructed",),
     JsonMeans.NEEDLESS: ("response_format",),
 }
-SUMMARIES = ("auto", "concise", "detailed", "none")
 NO_AUDIO = "Audio is not served here."
 MAX_STOPS = 4
 MAX_STOP_CHARS = 1000
@@ -62,14 +63,8 @@ STOP_RULE = f"Must be a string of 1 to {MAX_STOP_CHARS:,} characters."
 
 
 @dataclass(frozen=True, slots=True)
-class ChatRules:
-    """What the operator leaves to a client."""
-
+class ChatRules(RequestRules):
     max_choices: int = 5
-    enforces_max_tokens: bool = True
-    #: Whether one answer may hold several calls; `None`: the request says.
-    parallel: bool | None = None
-    transport: ToolTransport = ToolTransport.NATIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +77,6 @@ class ChatRequest:
     #: Whether it knows just `functions`, from before there were `tools`.
     legacy: bool
     ignored: tuple[str, ...]
-
-
-class StrictBoolean(fields.Field[bool]):
-    """Just true and false: a client that sends "no" or 0 means something it should be told about."""
-
-    def _deserialize(
-        self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **kwargs: Any
-    ) -> bool:
-        if not isinstance(value, bool):
-            raise ma.ValidationError("Not a valid boolean.")
-        return value
 
 
 def read_stop(value: Any) -> tuple[str, ...]:
@@ -116,14 +100,6 @@ def read_modalities(value: Any) -> bool:
     if "audio" in value:
         raise complain(NO_AUDIO)
     return any(each != "text" for each in value)
-
-
-class ReasoningSchema(ma.Schema):
-    class Meta:
-        unknown = ma.EXCLUDE
-
-    effort = fields.String(load_default=None, allow_none=True, validate=validate.OneOf(EFFORTS))
-    summary = fields.String(load_default=None, allow_none=True, validate=validate.OneOf(SUMMARIES))
 
 
 class StreamOptionsSchema(ma.Schema):
@@ -200,10 +176,7 @@ def build_registry(data: Data) -> ToolRegistry:
     """The tools and what may be called of them; `tools` and their choice count first."""
     specs = (*(data["tools"] or ()), *(data["functions"] or ()))
     param = "function_call" if data["tool_choice"] is None else "tool_choice"
-    choice = data[param]
-    if choice is not None:
-        validate_choice(choice, specs, param)
-    return ToolRegistry(specs, choice)
+    return choose_tools(DeclaredTools(specs), data[param], param)
 
 
 def is_legacy(data: Data) -> bool:
@@ -213,7 +186,7 @@ def is_legacy(data: Data) -> bool:
 def is_parallel(data: Data, rules: ChatRules) -> bool:
     if is_legacy(data):
         return False  # `function_call` has room for one
-    return data["parallel_tool_calls"] is not False if rules.parallel is None else rules.parallel
+    return rules.choose_parallel(data["parallel_tool_calls"])
 
 
 def find_limit(data: Data) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from app.lib.request import JsonFormat
@@ -20,23 +19,32 @@ FIELDS: dict[str, tuple[type, str]] = {
 def read_response_format(value: Any) -> JsonFormat | None:
     """Chat's `response_format`; plain text is none."""
     raw = read_object(value)
+    if read_kind(raw) != "json_schema":
+        return OTHERS[raw["type"]]
+    return read_schema_format(read_object(raw.get("json_schema"), "json_schema"), "json_schema")
+
+
+def read_text_format(value: Any) -> JsonFormat | None:
+    """Responses' `text.format`, which is flat."""
+    raw = read_object(value)
+    return read_schema_format(raw) if read_kind(raw) == "json_schema" else OTHERS[raw["type"]]
+
+
+def read_kind(raw: dict[str, Any]) -> str:
     kind = raw.get("type")
     if not isinstance(kind, str) or kind not in KINDS:
         raise complain(f"Must be one of: {', '.join(KINDS)}.", "type")
-    return KINDS[kind](raw)
+    return kind
 
 
-def read_schema_format(raw: dict[str, Any]) -> JsonFormat:
-    nested = read_object(raw.get("json_schema"), "json_schema")
+def read_schema_format(raw: dict[str, Any], *path: str) -> JsonFormat:
     for key, (kind, rule) in FIELDS.items():
-        if nested.get(key) is not None and not isinstance(nested[key], kind):
-            raise complain(rule, "json_schema", key)
-    validate_extent(nested.get("schema"), "json_schema", "schema")
-    return JsonFormat(nested.get("schema"), bool(nested.get("strict")))
+        if raw.get(key) is not None and not isinstance(raw[key], kind):
+            raise complain(rule, *path, key)
+    validate_extent(raw.get("schema"), *path, "schema")
+    return JsonFormat(raw.get("schema"), bool(raw.get("strict")))
 
 
-KINDS: dict[str, Callable[[dict[str, Any]], JsonFormat | None]] = {
-    "text": lambda _: None,
-    "json_object": lambda _: JsonFormat(),
-    "json_schema": read_schema_format,
-}
+#: Without a schema.
+OTHERS: dict[str, JsonFormat | None] = {"text": None, "json_object": JsonFormat()}
+KINDS = (*OTHERS, "json_schema")

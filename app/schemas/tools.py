@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import marshmallow as ma
@@ -12,7 +13,7 @@ from marshmallow import fields
 
 from app.lib.schema_check.budget import CheckBudget
 from app.lib.sentinel import MAX_NAME_CHARS
-from app.lib.tool_registry import ChoiceMode, ToolChoice, ToolSpec
+from app.lib.tool_registry import ChoiceMode, ToolChoice, ToolRegistry, ToolSpec
 from app.lib.tool_validation import MismatchKind, find_mismatch
 
 Path = tuple[int | str, ...]
@@ -40,6 +41,13 @@ CHOICE_RULE = "Must be none, auto, required, or an object that names a function 
 CALL_RULE = "Must be none, auto, or an object with the name of a function."
 
 
+@dataclass(frozen=True, slots=True)
+class DeclaredTools:
+    specs: tuple[ToolSpec, ...] = ()
+    #: Whether the one hosted tool there is, codex's own web search, is among them.
+    web_search: bool = False
+
+
 class ReadBy(fields.Field[Any]):
     """A field one function reads, which raises `ValidationError` keyed by the place of what is wrong."""
 
@@ -58,8 +66,19 @@ def read_tools(value: Any) -> tuple[ToolSpec, ...]:
 
     Read anew for each request: a hundred take half a millisecond.
     """
-    tools = read_list(value)
-    specs = tuple(read_tool(raw, index) for index, raw in enumerate(tools))
+    return read_numbered([*enumerate(read_list(value))])
+
+
+def read_declared(value: Any) -> DeclaredTools:
+    """`tools` of a dialect that knows codex's own web search."""
+    tools = [*enumerate(read_list(value))]
+    functions = [(index, raw) for index, raw in tools if not is_web_search(raw)]
+    return DeclaredTools(read_numbered(functions), len(functions) < len(tools))
+
+
+def read_numbered(tools: list[tuple[int, Any]]) -> tuple[ToolSpec, ...]:
+    """Functions with their places in the request."""
+    specs = tuple(read_tool(raw, index) for index, raw in tools)
     validate_usable(specs, tools)
     return specs
 
@@ -96,6 +115,8 @@ def read_tool_choice(value: Any) -> ToolChoice:
             return ToolChoice(MODES[value])
         case {"type": "allowed_tools"}:
             return read_allowed_tools(value)
+        case {"type": _} if is_web_search(value):
+            return ToolChoice(ChoiceMode.REQUIRED, allowed=frozenset(), names_search=True)
         case {"type": _}:
             return ToolChoice(ChoiceMode.NAMED, read_reference(value))
         case _:
@@ -122,8 +143,11 @@ def read_allowed_tools(value: dict[str, Any]) -> ToolChoice:
     tools = read_list(allowed.get("tools"), *path, "tools")
     if not tools:
         raise complain("Must not be empty.", *path, "tools")
-    names = (read_reference(raw, *path, "tools", index) for index, raw in enumerate(tools))
-    return ToolChoice(MODES[allowed["mode"]], allowed=frozenset(names))
+    functions = [(index, raw) for index, raw in enumerate(tools) if not is_web_search(raw)]
+    names = (read_reference(raw, *path, "tools", index) for index, raw in functions)
+    return ToolChoice(
+        MODES[allowed["mode"]], allowed=frozenset(names), names_search=len(functions) < len(tools)
+    )
 
 
 def read_reference(raw: Any, *path: int | str) -> str:
@@ -135,21 +159,30 @@ def read_reference(raw: Any, *path: int | str) -> str:
     return read_name(read_object(tool["function"], *path, "function"), *path, "function")
 
 
-def validate_choice(choice: ToolChoice, specs: tuple[ToolSpec, ...], param: str = "tool_choice") -> None:
+def choose_tools(tools: DeclaredTools, choice: ToolChoice | None, param: str = "tool_choice") -> ToolRegistry:
+    """The tools of a request and what it lets the model call of them."""
+    if choice is not None:
+        validate_choice(choice, tools, param)
+    return ToolRegistry(tools.specs, choice)
+
+
+def validate_choice(choice: ToolChoice, tools: DeclaredTools, param: str = "tool_choice") -> None:
     """A choice has to be one the declared tools leave."""
-    names = {spec.name for spec in specs}
+    names = {spec.name for spec in tools.specs}
     wanted = [choice.name] if choice.mode is ChoiceMode.NAMED else choice.allowed or ()
     unknown = next((name for name in wanted if name not in names), None)
     if unknown is not None:
         raise complain(f"`{unknown}` is not among the declared tools.", param)
-    if choice.mode is ChoiceMode.REQUIRED and not names:
+    if choice.names_search and not tools.web_search:
+        raise complain("A web search is not among the declared tools.", param)
+    if choice.mode is ChoiceMode.REQUIRED and not names and not tools.web_search:
         raise complain("No tools are declared.", param)
 
 
-def validate_usable(specs: tuple[ToolSpec, ...], tools: list[Any]) -> None:
+def validate_usable(specs: tuple[ToolSpec, ...], tools: list[tuple[int, Any]]) -> None:
     """A strict tool's schema has to be one: no call could ever hold against another."""
     budget = CheckBudget(time.thread_time, USABLE_S)
-    for index, (spec, raw) in enumerate(zip(specs, tools, strict=True)):
+    for spec, (index, raw) in zip(specs, tools, strict=True):
         found = find_mismatch(spec.parameters, {}, budget) if spec.strict else None
         if found and found.kind is MismatchKind.UNUSABLE_SCHEMA:
             nested = () if raw.get("function") is None else ("function",)
@@ -177,6 +210,12 @@ def require_function(tool: dict[str, Any], *path: int | str) -> None:
         return
     other = f"; tools of type `{kind[:40]}` are not served here" if isinstance(kind, str) else ""
     raise complain(f"Must be function{other}.", *path, "type")
+
+
+def is_web_search(tool: Any) -> bool:
+    """Whether a tool is the one that codex can run by itself, in any of its spellings."""
+    kind = tool.get("type") if isinstance(tool, dict) else None
+    return isinstance(kind, str) and kind.startswith("web_search")
 
 
 def read_name(raw: dict[str, Any], *path: int | str) -> str:

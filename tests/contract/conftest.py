@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -20,6 +22,7 @@ OBSIDIAN = {"x-proxy-output-mode": "obsidian-xml"}
 OPENAI = {"x-proxy-output-mode": "openai-json"}
 
 Post = Callable[..., TestResponse]
+Ask = Callable[..., TestResponse]
 
 
 class Answer(NamedTuple):
@@ -41,6 +44,17 @@ def post(client: FlaskClient) -> Post:
 
     def send(*, buffered: bool = True, headers: dict[str, str] | None = None, **changes: Any) -> TestResponse:
         return client.post("/v1/chat/completions", json=BODY | changes, headers=headers, buffered=buffered)
+
+    return send
+
+
+@pytest.fixture
+def ask(client: FlaskClient) -> Ask:
+    """POST /v1/responses."""
+
+    def send(**request: Any) -> TestResponse:
+        body = {"model": "gpt-5.5", "input": "Hi"} | request
+        return client.post("/v1/responses", json=body, buffered=True)
 
     return send
 
@@ -123,3 +137,26 @@ def fold_calls(deltas: list[dict[str, Any]]) -> tuple[tuple[str, str], ...]:
             assert "id" not in part
         calls[part["index"]][1] += function["arguments"]
     return tuple((name, arguments) for name, arguments in calls)
+
+
+def to_answer(body: dict[str, Any]) -> dict[str, Any]:
+    """What of a response is not every answer's own."""
+    kept = ("status", "incomplete_details", "usage", "error")
+    return {key: body[key] for key in kept} | {"output": [strip(item) for item in body["output"]]}
+
+
+def strip(item: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in item.items() if key not in ("id", "call_id")}
+
+
+@contextlib.contextmanager
+def without_folder(folder: pathlib.Path) -> Iterator[None]:
+    """Something else in a folder's place, for a while."""
+    aside = folder.with_name("aside")
+    folder.rename(aside)
+    folder.write_text("in the way")
+    try:
+        yield
+    finally:
+        folder.unlink()
+        aside.rename(folder)

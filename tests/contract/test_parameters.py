@@ -8,7 +8,8 @@ from typing import Any
 import openai
 import pytest
 
-from app.lib.events import ResponseDone, StopChoice
+from app.lib.events import ResponseDone
+from app.lib.orders import StopChoice
 from app.lib.request import ToolTransport
 from app.settings import Settings
 from tests.contract.conftest import OBSIDIAN, OPENAI, Answer, Answers, Post

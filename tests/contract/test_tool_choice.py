@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.lib.events import AskAgain
+from app.lib.orders import AskAgain
 from app.lib.stop_policy import StopMode
 from app.settings import Settings
 from tests.contract.conftest import OBSIDIAN, OPENAI, Answer, Answers, Post

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
-from app.lib.events import BackendEvent, RefuseCall, ResponseDone
+from app.lib.events import (
+    BackendEvent,
+    ResponseDone,
+)
+from app.lib.orders import RefuseCall
 from app.lib.request import ToolTransport
 from app.settings import Settings
 from tests.contract.conftest import OBSIDIAN, OPENAI, Answer, Answers, Post

@@ -1,10 +1,12 @@
 """Gateways to test against: on the real codex with a scripted model, and on the stand-in."""
 
+import json
 import pathlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
+import openai
 import pytest
 
 from tests.support.gateway import Gateway, run_gateway, write_provider, write_stand_in
@@ -23,6 +25,17 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, model: ScriptedModel) -> I
     folder = tmp_path_factory.mktemp("gateway")
     provider = write_provider(folder, model.base_url)
     with run_gateway(folder, PROXY_CODEX_CONFIG_FILE=provider, PROXY_DEMO="true") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def by_text(tmp_path_factory: pytest.TempPathFactory, model: ScriptedModel) -> Iterator[Gateway]:
+    """A gateway that offers tools by text."""
+    folder = tmp_path_factory.mktemp("sentinel")
+    provider = write_provider(folder, model.base_url)
+    with run_gateway(
+        folder, PROXY_CODEX_CONFIG_FILE=provider, PROXY_TOOL_TRANSPORT="sentinel", PROXY_WARM_PROCESSES="1"
+    ) as running:
         yield running
 
 
@@ -53,3 +66,17 @@ def brisk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         PROXY_STREAM_IDLE_TIMEOUT_MS="700",
     ) as running:
         yield running
+
+
+def call_native(name: str, arguments: str) -> dict[str, Any]:
+    return {"call": {"name": name, "arguments": arguments}}
+
+
+def call_by_text(name: str, arguments: str) -> dict[str, Any]:
+    block = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
+    text = f"<tool_call>{block}</tool_call>"
+    return {"say": [text[:7], text[7:20], text[20:]]}
+
+
+def build_client(gateway: Gateway) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{gateway.base_url}/v1", api_key="unused", max_retries=0)

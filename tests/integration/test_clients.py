@@ -17,7 +17,7 @@ from tests.support.gateway import ROOT, Gateway
 
 pytestmark = pytest.mark.real
 
-PAGES = ("README.md", "docs/clients.md")
+PAGES = ("README.md", "docs/clients.md", "docs/api/responses.md")
 ADDRESS = "http://127.0.0.1:11435"
 #: An example, and what it prints if the page shows that.
 EXAMPLE = re.compile(r"^```(python|sh)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)

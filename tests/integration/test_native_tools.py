@@ -16,20 +16,17 @@ from app.backend.tool_names import ToolNames
 from app.backend.turn import CodexTurn
 from app.lib.errors import BackendUnavailable, InvalidRequest
 from app.lib.events import (
-    AskAgain,
     BackendEvent,
     CallRejected,
     FinishReason,
-    Order,
-    RefuseCall,
     ResponseDone,
-    StopChoice,
     TextDelta,
     Tick,
     ToolSignal,
     TurnEnded,
     TurnFailed,
 )
+from app.lib.orders import AskAgain, Order, RefuseCall, StopChoice
 from app.lib.prompt import Prompt, build_prompt
 from app.lib.request import Message, PastCall, PastOutput, Role, TextPart, TurnRequest
 from app.lib.tool_registry import ToolRegistry, ToolSpec
@@ -44,6 +41,8 @@ TOLD = (TextDelta, ToolSignal, CallRejected, TurnEnded, TurnFailed)
 
 class Visitor:
     """A client that stays until it is told to leave."""
+
+    patience_s = 10.0
 
     def __init__(self) -> None:
         self.left = False

@@ -4,12 +4,13 @@ import json
 import pathlib
 import re
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import openai
 import pytest
 
+from tests.integration.conftest import build_client, call_by_text, call_native
 from tests.support.gateway import Gateway, run_gateway, wait_until, write_provider
 from tests.support.scripted_model import ScriptedModel
 from tests.support.sse import read_frames
@@ -24,27 +25,6 @@ TOOLS = [
     for name in NAMES
 ]
 PARIS, TOKYO = '{"city":  "Paris"}', '{"city":"東京 🗼"}'
-
-
-@pytest.fixture(scope="session")
-def by_text(tmp_path_factory: pytest.TempPathFactory, model: ScriptedModel) -> Iterator[Gateway]:
-    """A gateway that offers tools by text."""
-    folder = tmp_path_factory.mktemp("sentinel")
-    provider = write_provider(folder, model.base_url)
-    with run_gateway(
-        folder, PROXY_CODEX_CONFIG_FILE=provider, PROXY_TOOL_TRANSPORT="sentinel", PROXY_WARM_PROCESSES="1"
-    ) as running:
-        yield running
-
-
-def call_native(name: str, arguments: str) -> dict[str, Any]:
-    return {"call": {"name": name, "arguments": arguments}}
-
-
-def call_by_text(name: str, arguments: str) -> dict[str, Any]:
-    block = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
-    text = f"<tool_call>{block}</tool_call>"
-    return {"say": [text[:7], text[7:20], text[20:]]}
 
 
 Call = Callable[[str, str], dict[str, Any]]
@@ -62,10 +42,6 @@ def served(
         names = dict(zip(NAMES, told, strict=True))
         return gateway, request.param, lambda name, text: call_native(names[name], text)
     return by_text, request.param, call_by_text
-
-
-def build_client(gateway: Gateway) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"{gateway.base_url}/v1", api_key="unused", max_retries=0)
 
 
 Ask = Callable[[openai.OpenAI, dict[str, Any]], Any]

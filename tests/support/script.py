@@ -20,6 +20,7 @@ STEP_NAMES = (
         "incomplete",
         "drop",
         "call",
+        "search",
         "repeat",
         "then",
     ),

@@ -9,7 +9,6 @@ from app.lib.events import (
     BackendEvent,
     FinishReason,
     ModelActive,
-    Order,
     ReasoningDelta,
     ResponseDone,
     TextDelta,
@@ -18,6 +17,7 @@ from app.lib.events import (
     Usage,
 )
 from app.lib.models import Model
+from app.lib.orders import Order
 from app.lib.prompt import Prompt
 from app.pipeline import Client
 
@@ -122,6 +122,7 @@ class ScriptedBackend:
         self.offered: tuple[Model, ...] | Exception = MODELS
         self.ready = True
         self.prompts: list[Prompt] = []
+        self.clients: list[Client] = []
         self.turns: list[ScriptedTurn] = []
 
     def start(self) -> None:
@@ -129,6 +130,7 @@ class ScriptedBackend:
 
     def open_turn(self, prompt: Prompt, client: Client) -> ScriptedTurn:
         self.prompts.append(prompt)
+        self.clients.append(client)
         self.turns.append(ScriptedTurn(self.script))
         return self.turns[-1]
 

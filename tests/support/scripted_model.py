@@ -214,6 +214,13 @@ class Answer:
         self.finish_item({**call, "arguments": step.value["arguments"]})
         return False
 
+    def search(self, step: Step) -> bool:
+        """A web search that the model's own API ran; the value is its action."""
+        search = {"type": "web_search_call", "id": self.build_id("ws")}
+        self.add_item({**search, "status": "in_progress"})
+        self.finish_item({**search, "status": "completed", "action": step.value})
+        return False
+
     def fail_http(self, step: Step) -> bool:
         self.handler.reply(step.value, build_error_body(step), step.options.get("headers", {}))
         return True
@@ -247,6 +254,7 @@ STEPS: dict[str, Callable[[Answer, Step], bool]] = {
     "wait": Answer.wait,
     "usage": Answer.set_usage,
     "call": Answer.call,
+    "search": Answer.search,
     "http": Answer.fail_http,
     "fail": Answer.fail,
     "incomplete": Answer.stop_incomplete,

@@ -27,3 +27,13 @@ def read_deltas(data: bytes) -> list[Any]:
         else:
             brought += [(each["index"], each["delta"], each["finish_reason"]) for each in frame["choices"]]
     return brought
+
+
+def read_events(data: bytes) -> list[dict[str, Any]]:
+    """The events of a Responses stream, each named as its data says; comments and the end left out."""
+    *frames, rest = data.decode().split("\n\n")
+    assert rest == "", f"half a frame: {rest!r}"
+    named = [frame.split("\n") for frame in frames if not frame.startswith(":") and frame != f"data: {DONE}"]
+    events = [json.loads(payload.removeprefix("data: ")) for _, payload in named]
+    assert [name for name, _ in named] == [f"event: {event['type']}" for event in events]
+    return events

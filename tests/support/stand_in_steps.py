@@ -71,6 +71,13 @@ def set_usage(turn: "Turn", step: Step) -> None:
     turn.usage = script.build_usage(step.value)
 
 
+def search(turn: "Turn", step: Step) -> None:
+    item = {"type": "webSearch", "id": f"ws_{os.urandom(8).hex()}", "results": None}
+    turn.notify_item("started", {**item, "query": "", "action": {"type": "other"}})
+    turn.notify_item("completed", {**item, "query": step.value.get("query", ""), "action": step.value})
+    turn.add_item({"type": "web_search_call", "id": item["id"], "status": "completed", "action": step.value})
+
+
 def call(turn: "Turn", step: Step) -> None:
     item = {
         "type": "function_call",
@@ -160,6 +167,7 @@ STEPS: dict[str, Player] = {
     "wait": wait,
     "usage": set_usage,
     "call": call,
+    "search": search,
     "http": fail_http,
     "fail": fail_stream,
     "incomplete": stop_incomplete,

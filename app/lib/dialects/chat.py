@@ -17,6 +17,8 @@ from app.lib.events import (
     FinishReason,
     Note,
     Reasoning,
+    ReasoningEnded,
+    Searched,
     Text,
     ToolBlock,
     ToolCalled,
@@ -116,7 +118,7 @@ class ChatStream:
                 return self._close(usage)
             case Failed(error):
                 return encode_data(error.to_dict()) + DONE
-            case Waiting() | Began() | Note():
+            case Waiting() | Began() | Note() | ReasoningEnded() | Searched():
                 return b""
             case _:
                 assert_never(event)

@@ -41,7 +41,7 @@ def reset(theirs: socket.socket) -> None:
 )
 def test_a_client_that_leaves(sockets: Sockets, leave: Act) -> None:
     ours, theirs = sockets
-    client = ClientSocket({"gunicorn.socket": ours}, 20)
+    client = ClientSocket({"gunicorn.socket": ours}, 20, 10)
     assert not client.has_left()
     leave(theirs)
     assert wait_until(client.has_left, 2)
@@ -49,19 +49,19 @@ def test_a_client_that_leaves(sockets: Sockets, leave: Act) -> None:
 
 def test_what_a_client_sent_meanwhile_is_left_for_the_next_request(sockets: Sockets) -> None:
     ours, theirs = sockets
-    client = ClientSocket({"gunicorn.socket": ours}, 20)
+    client = ClientSocket({"gunicorn.socket": ours}, 20, 10)
     theirs.send(b"GET")
     assert (client.has_left(), ours.recv(9)) == (False, b"GET")
 
 
 def test_a_socket_that_we_closed_has_nobody_behind_it(sockets: Sockets) -> None:
-    client = ClientSocket({"gunicorn.socket": sockets[0]}, 20)
+    client = ClientSocket({"gunicorn.socket": sockets[0]}, 20, 10)
     sockets[0].close()
     assert client.has_left()
 
 
 def test_a_client_that_stops_reading_is_waited_for_only_so_long(sockets: Sockets) -> None:
-    ClientSocket({"gunicorn.socket": sockets[0]}, 0.01)
+    ClientSocket({"gunicorn.socket": sockets[0]}, 0.01, 10)
     with pytest.raises(TimeoutError):
         sockets[0].sendall(b"x" * 50_000_000)
 
@@ -70,4 +70,4 @@ def test_a_client_that_stops_reading_is_waited_for_only_so_long(sockets: Sockets
     "environ", [pytest.param({}, id="no-key"), pytest.param({"gunicorn.socket": None}, id="none")]
 )
 def test_without_a_socket_nobody_leaves(environ: dict[str, None]) -> None:
-    assert not ClientSocket(environ, 20).has_left()
+    assert not ClientSocket(environ, 20, 10).has_left()

@@ -13,7 +13,6 @@ from app.lib.answer_rules import PLAIN, AnswerRules
 from app.lib.block_rows import RowSet, build_use_tool_row
 from app.lib.errors import BackendUnavailable, ClientGone
 from app.lib.events import (
-    AskAgain,
     BackendEvent,
     CallComing,
     CallRejected,
@@ -21,11 +20,8 @@ from app.lib.events import (
     FinishReason,
     MessageDone,
     ModelActive,
-    Order,
-    RefuseCall,
     ResponseDone,
     Retrying,
-    StopChoice,
     TextDelta,
     ToolSignal,
     TurnEnded,
@@ -33,6 +29,7 @@ from app.lib.events import (
     Usage,
 )
 from app.lib.obsidian import EscapePolicy
+from app.lib.orders import AskAgain, Order, RefuseCall, StopChoice
 from app.lib.stop_policy import StopMode, StopPolicy
 from app.lib.structured_calls import MAX_REJECTIONS, NOT_RUN
 from app.lib.tool_registry import ChoiceMode, ToolChoice, ToolRegistry, ToolSpec

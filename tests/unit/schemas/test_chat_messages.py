@@ -19,7 +19,7 @@ TEXT = {"type": "text", "text": "a"}
 PICTURE = {"type": "image_url", "image_url": {"url": PIXEL, "detail": "low"}}
 
 ROLES = "Must be one of: developer, system, user, assistant, tool, function."
-PARTS = "Must be one of: text, input_text, image_url."
+PARTS = "Must be one of: text, input_text, image_url, input_image."
 CONTENT = "Must be a string or a non-empty list of parts."
 MESSAGES = "Must be a non-empty list of messages."
 IMAGE = "Must be a PNG, JPEG, GIF or WebP image as a base64 data URL; nothing is fetched."

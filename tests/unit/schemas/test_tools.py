@@ -19,7 +19,9 @@ from app.schemas.tools import (
     MAX_SCHEMA_VALUES,
     NAME_RULE,
     SIZE_RULE,
+    DeclaredTools,
     ReadBy,
+    read_declared,
     read_function_call,
     read_functions,
     read_tool_choice,
@@ -30,6 +32,7 @@ from app.schemas.tools import (
 PARAMETERS = {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}
 FULL = {"name": "search", "description": "Find.", "parameters": PARAMETERS, "strict": True}
 SPEC = ToolSpec("search", "Find.", PARAMETERS, True)
+SEARCH = {"type": "web_search_preview"}
 NOW = {"type": "function", "name": "now"}
 
 
@@ -249,6 +252,19 @@ def test_many_strict_schemas_do_not_add_up() -> None:
     assert time.thread_time() - began_s < 0.3
 
 
+def test_a_search_beside_functions() -> None:
+    """It is told apart, and whatever is wrong is told by its place in the request."""
+    assert read_declared([SEARCH, NOW]) == DeclaredTools((ToolSpec("now"),), web_search=True)
+    assert read_declared([NOW]) == DeclaredTools((ToolSpec("now"),))
+    for tools, path in (
+        ([SEARCH, {"type": "function"}], {1: {"name": [NAME_RULE]}}),
+        ([SEARCH, NOW, {"type": "mcp"}], {2: {"type": [TYPES.format("mcp")]}}),
+    ):
+        with pytest.raises(ma.ValidationError) as raised:
+            read_declared(tools)
+        assert raised.value.messages == path
+
+
 def allowed(mode: str, *tools: Any) -> dict[str, Any]:
     return {"mode": mode, "tools": list(tools)}
 
@@ -285,6 +301,14 @@ def allowed(mode: str, *tools: Any) -> dict[str, Any]:
                 ),
             ),
             id="allowed-of-responses",
+        ),
+        pytest.param(
+            {"type": "allowed_tools", **allowed("auto", SEARCH, NOW)},
+            ToolChoice(allowed=frozenset(("now",)), names_search=True),
+            id="allowed-search",
+        ),
+        pytest.param(
+            SEARCH, ToolChoice(ChoiceMode.REQUIRED, allowed=frozenset(), names_search=True), id="search"
         ),
     ],
 )
@@ -389,29 +413,34 @@ def test_bad_function_calls(value: Any, path: str, message: str) -> None:
             "`x` is not among the declared tools.",
             id="one-unknown",
         ),
+        pytest.param(
+            ToolChoice(allowed=frozenset(), names_search=True),
+            "A web search is not among the declared tools.",
+            id="a-search-undeclared",
+        ),
     ],
 )
 def test_validate_choice(choice: ToolChoice, messages: str | None) -> None:
     if messages is None:
-        validate_choice(choice, (ToolSpec("now"),))
+        validate_choice(choice, DeclaredTools((ToolSpec("now"),)))
         return
     with pytest.raises(ma.ValidationError) as raised:
-        validate_choice(choice, (ToolSpec("now"),))
+        validate_choice(choice, DeclaredTools((ToolSpec("now"),)))
     assert raised.value.messages == {"tool_choice": [messages]}
 
 
 @pytest.mark.parametrize("mode", [ChoiceMode.AUTO, ChoiceMode.NONE])
 def test_without_tools_nothing_need_be_called(mode: ChoiceMode) -> None:
-    validate_choice(ToolChoice(mode), ())
+    validate_choice(ToolChoice(mode), DeclaredTools())
 
 
 def test_without_tools_none_can_be_required() -> None:
     with pytest.raises(ma.ValidationError) as raised:
-        validate_choice(ToolChoice(ChoiceMode.REQUIRED), ())
+        validate_choice(ToolChoice(ChoiceMode.REQUIRED), DeclaredTools())
     assert raised.value.messages == {"tool_choice": ["No tools are declared."]}
 
 
 def test_a_choice_is_faulted_under_the_name_it_came_by() -> None:
     with pytest.raises(ma.ValidationError) as raised:
-        validate_choice(ToolChoice(ChoiceMode.NAMED, "x"), (), "function_call")
+        validate_choice(ToolChoice(ChoiceMode.NAMED, "x"), DeclaredTools(), "function_call")
     assert raised.value.messages == {"function_call": ["`x` is not among the declared tools."]}

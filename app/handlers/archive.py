@@ -1,0 +1,144 @@
+"""What requests say of responses that were stored."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from app.lib.dialects.response_body import Body
+from app.lib.dialects.response_input import build_input_item
+from app.lib.errors import StoreUnavailable, UnknownPrevious, UnknownResponse
+from app.lib.request import HistoryItem, ItemReference, PastCall, PastOutput
+from app.schemas.response_input import read_input
+from app.schemas.responses import ResponsesRequest
+from app.store.database import StoreFault
+from app.store.responses import NOTHING, UNDER_WAY, Conversation, ResponseStore, StoredResponse
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The conversation a request belongs to."""
+
+    #: What went before, as it was stored, and what it says.
+    earlier: Conversation
+    history: tuple[HistoryItem, ...]
+    #: The request's own items, every reference followed.
+    items: tuple[HistoryItem, ...]
+
+    def build_input(self, id_suffix: str) -> list[Body]:
+        """The request's own items, to be stored behind what went before."""
+        return [build_input_item(item, f"in{place:03}_{id_suffix}") for place, item in enumerate(self.items)]
+
+
+class Archive:
+    """One owner's view of the store; what it cannot do now is a 503."""
+
+    def __init__(self, store: ResponseStore, owner: str) -> None:
+        self._store = store
+        self._owner = owner
+
+    def get(self, response_id: str) -> StoredResponse:
+        return require(ask(lambda: self._store.get(self._owner, response_id)), response_id)
+
+    def read_input(self, response_id: str) -> list[Body]:
+        return require(ask(lambda: self._store.read_input(self._owner, response_id)), response_id)
+
+    def delete(self, response_id: str) -> None:
+        is_gone = ask(lambda: self._store.delete(self._owner, response_id))
+        require(is_gone or None, response_id)
+
+    def ask_cancel(self, response_id: str) -> None:
+        ask(lambda: self._store.ask_cancel(self._owner, response_id))
+
+    def read_events(self, response_id: str, after: int) -> list[tuple[int, bytes]]:
+        return ask(lambda: self._store.read_events(response_id, after, 1000))
+
+    def resolve(self, request: ResponsesRequest) -> Context:
+        items = tuple(self._follow(request.items))
+        earlier = self._find_earlier(request.previous_response_id, items)
+        history = read_stored(earlier.items)
+        told = {item.call_id for item in (*history, *items) if isinstance(item, PastCall)}
+        return Context(earlier, history, tuple(self._complete(items, told)))
+
+    def _find_earlier(self, previous_id: str | None, items: tuple[HistoryItem, ...]) -> Conversation:
+        if previous_id is not None:
+            return self._recall(previous_id)
+        outputs = [item for item in items if isinstance(item, PastOutput)]
+        if not outputs or len(outputs) < len(items):
+            return NOTHING
+        # Nothing but results: the conversation that asked for them is theirs.
+        call_id = outputs[0].call_id
+        return ask_lightly(lambda: self._store.recall_call(self._owner, call_id)) or NOTHING
+
+    def _recall(self, response_id: str) -> Conversation:
+        found = ask(lambda: self._store.get(self._owner, response_id))
+        is_over = found is not None and found.status not in UNDER_WAY
+        recalled = ask(lambda: self._store.recall(self._owner, response_id)) if is_over else None
+        if recalled is None:
+            why = "not found" if found is None or is_over else "not finished yet"
+            raise UnknownPrevious(
+                f"Previous response with id '{response_id}' {why}.", param="previous_response_id"
+            )
+        return recalled
+
+    def _follow(self, items: Sequence[HistoryItem | ItemReference]) -> Iterator[HistoryItem]:
+        for item in items:
+            if isinstance(item, ItemReference):
+                yield from self._find(item.id)
+            else:
+                yield item
+
+    def _find(self, item_id: str) -> tuple[HistoryItem, ...]:
+        found = ask(lambda: self._store.find_item(self._owner, item_id))
+        if found is None:
+            raise UnknownResponse(
+                f"Item with id '{item_id}' not found. Items are kept only of responses that are stored.",
+                param="input",
+                code="item_not_found",
+            )
+        return read_stored([found])
+
+    def _complete(self, items: tuple[HistoryItem, ...], told: set[str]) -> Iterator[HistoryItem]:
+        """Put the calls that were made here before outputs that lack them."""
+        for item in items:
+            if isinstance(item, PastOutput) and item.call_id not in told:
+                yield from self._find_call(item.call_id)
+            yield item
+
+    def _find_call(self, call_id: str) -> tuple[HistoryItem, ...]:
+        found = ask_lightly(lambda: self._store.find_call(self._owner, call_id))
+        return read_stored([found]) if found else ()
+
+
+def ask(question: Callable[[], T]) -> T:
+    try:
+        return question()
+    except StoreFault as error:
+        raise StoreUnavailable(f"Stored responses are out of reach: {error}") from error
+
+
+def ask_lightly(question: Callable[[], T | None]) -> T | None:
+    """A question whose answer only helps: without a store, what it asks for was never stored."""
+    try:
+        return question()
+    except StoreFault as error:
+        log.warning("a call was not looked up: %s", error)
+        return None
+
+
+def require(found: T | None, response_id: str) -> T:
+    if found is None:
+        raise UnknownResponse(f"Response with id '{response_id}' not found.")
+    return found
+
+
+def read_stored(items: list[Body]) -> tuple[HistoryItem, ...]:
+    """Items that we wrote: there are no references among them."""
+    read = read_input(items) if items else ()
+    return tuple(item for item in read if not isinstance(item, ItemReference))

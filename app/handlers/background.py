@@ -1,0 +1,103 @@
+"""Responses that nobody waits for: run beside the requests, their events kept for whoever comes back."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from app.handlers.recording import RecordedStream
+from app.lib.errors import GatewayBusy
+from app.lib.events import TurnEvent
+from app.lib.sse import DONE
+from app.store.database import StoreFault
+from app.store.responses import ResponseStore
+
+log = logging.getLogger(__name__)
+
+FRAME_END = b"\n\n"
+LOOK_PERIOD_S = 0.25
+
+
+class Background:
+    """The background responses of one worker."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._changed = threading.Condition()
+        self._running = 0
+
+    def require_room(self) -> None:
+        """Asked before anything of a response is kept: past the limit the client is told to come back."""
+        if self._running >= self._most:
+            raise GatewayBusy("Too many background responses are under way; try again shortly.")
+
+    def start(self, work: Callable[[], None]) -> None:
+        """Have work done beside the request."""
+        with self._changed:
+            self._running += 1
+        threading.Thread(target=self._do, args=(work,), name="background-response", daemon=True).start()
+
+    def wait(self, timeout_s: float) -> None:
+        """Until all have ended, or that long."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._running == 0, timeout_s)
+
+    def _do(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception:
+            log.exception("a background response broke")
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._changed.notify_all()
+
+
+class EventLog:
+    """The frames of one response, kept by their numbers."""
+
+    def __init__(self, store: ResponseStore, response_id: str) -> None:
+        self._store = store
+        self._response_id = response_id
+        self._next = 0
+        #: What the store would not take yet.
+        self._unkept: list[tuple[int, bytes]] = []
+        self._next_look_s = 0.0
+
+    def add(self, chunk: bytes) -> None:
+        """Keep these, and with them what could not be kept before: a stream must not have holes."""
+        frames = [frame + FRAME_END for frame in chunk.removesuffix(DONE).split(FRAME_END) if frame]
+        self._unkept += enumerate(frames, self._next)
+        self._next += len(frames)
+        if not self._unkept:
+            return
+        try:
+            self._store.add_events(self._response_id, self._unkept)
+        except StoreFault as error:
+            log.warning("events of a background response wait for the store: %s", error)
+        else:
+            self._unkept = []
+
+    def is_cancelled(self) -> bool:
+        """Whether somebody, at whatever worker, asked for the end; looked up now and then."""
+        if time.monotonic() < self._next_look_s:
+            return False
+        self._next_look_s = time.monotonic() + LOOK_PERIOD_S
+        try:
+            return self._store.is_cancel_asked(self._response_id)
+        except StoreFault:
+            return False
+
+
+def run_unattended(recorded: RecordedStream, batches: Iterator[list[TurnEvent]], events: EventLog) -> None:
+    """Run a response to its end, or until it is cancelled."""
+    try:
+        events.add(recorded.open())
+        for batch in batches:
+            events.add(recorded.feed(batch))
+            if events.is_cancelled():
+                break
+    finally:  # whatever happens, nobody is left waiting for an end
+        events.add(recorded.cancel())

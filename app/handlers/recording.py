@@ -1,0 +1,130 @@
+"""A response on its way to its client and into the store."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+from collections.abc import Iterable, Iterator
+
+from app.handlers.access import Access
+from app.handlers.archive import Context
+from app.lib.dialects.response_body import Body, ResponseIdentity, build_response, hide_encrypted
+from app.lib.dialects.responses import ResponsesStream
+from app.lib.errors import ClientGone, InternalError
+from app.lib.events import Failed, TurnEvent
+from app.store.database import StoreFault
+from app.store.responses import ResponseStore, StoredResponse
+
+log = logging.getLogger(__name__)
+
+# Who polls for a response learns of its end from the store alone.
+BACKGROUND_PATIENCE_S = 60.0
+RETRY_PAUSE_S = 0.5
+CANCELLED = ClientGone("The response was cancelled.", code="response_cancelled")
+
+
+class Record:
+    """What the store has of one response; where it fails, the response is just not stored."""
+
+    def __init__(self, store: ResponseStore | None, access: Access, context: Context) -> None:
+        """Without a store nothing is kept."""
+        self._store = store
+        self._access = access
+        self._context = context
+        #: Whether it was to be kept while it is under way.
+        self.has_begun = False
+
+    @property
+    def is_kept(self) -> bool:
+        return self._store is not None
+
+    def begin(self, body: Body) -> None:
+        """Keep a response that is under way, so that it is known whatever becomes of us."""
+        self._write(body)
+        self.has_begun = True
+
+    def finish(self, final: Body) -> Body:
+        """Commit the finished response; comes back as it is to be told."""
+        is_complete = final["status"] == "completed"
+        kept = final | {"completed_at": int(time.time()) if is_complete else None, "store": self.is_kept}
+        self._write(kept, BACKGROUND_PATIENCE_S if kept["background"] else 0.0)
+        return kept | {"store": self.is_kept}
+
+    def _write(self, body: Body, patience_s: float = 0.0) -> None:
+        deadline_s = time.monotonic() + patience_s
+        while self._store is not None:
+            try:
+                self._put(self._store, body)
+                return
+            except StoreFault as error:
+                if time.monotonic() >= deadline_s:
+                    self._give_up(self._store, body, error)
+                    return
+            time.sleep(RETRY_PAUSE_S)
+
+    def _put(self, store: ResponseStore, body: Body) -> None:
+        if self.has_begun:
+            store.finish(self._access.owner, body)
+            return
+        stored = StoredResponse(body["id"], body["status"], body, body["background"])
+        items = self._context.build_input(body["id"].removeprefix("resp_"))
+        store.begin(self._access.owner, stored, items, self._context.earlier)
+
+    def _give_up(self, store: ResponseStore, body: Body, error: StoreFault) -> None:
+        self._store = None
+        if self.has_begun:
+            store.disown(body["id"])
+        self._access.note(store="failed")
+        fields = {"request_id": self._access.request_id}
+        log.warning("a response is not stored: %s", error, extra={"fields": fields})
+
+
+class RecordedStream:
+    """Encodes a turn; its response is in the store before its first frame, and complete before its last."""
+
+    def __init__(self, identity: ResponseIdentity, record: Record) -> None:
+        self._record = record
+        self._stream = ResponsesStream(identity)
+
+    def open(self) -> bytes:
+        identity = self._stream.identity
+        self._record.begin(build_response(identity, "in_progress"))
+        if not self._record.is_kept:
+            echo = identity.echo | {"store": False}
+            self._stream.identity = dataclasses.replace(identity, echo=echo)
+        return self._stream.open()
+
+    def feed(self, events: Iterable[TurnEvent]) -> bytes:
+        chunk = self._stream.feed(events)
+        if self._stream.final is None:
+            return chunk
+        return chunk + self._stream.close(self._record.finish(self._stream.final))
+
+    def collect(self, batches: Iterator[list[TurnEvent]]) -> Body:
+        """The response as a body: the very one that a stream's last event would hold."""
+        for batch in batches:
+            self._stream.feed(batch)
+        if self._stream.error:
+            raise self._stream.error
+        if self._stream.final is None:
+            raise InternalError("The turn ended without a word.")
+        final = self._record.finish(self._stream.final)
+        return final if self._stream.identity.shows_encrypted else hide_encrypted(final)
+
+    def leave(self) -> None:
+        """The client is gone, before the end or behind it."""
+        if self._record.has_begun:
+            self.cancel()
+
+    def cancel(self) -> bytes:
+        """End a response that nobody wants any more, if it has not ended.
+
+        No event has a name for that: the last one is that of a failure.
+        """
+        if self._stream.final is not None:
+            return b""
+        left = self._stream.feed([Failed(CANCELLED)])
+        final: Body = self._stream.final or {}
+        self._record.finish(final | {"status": "cancelled", "error": None})
+        return left + self._stream.close(final)

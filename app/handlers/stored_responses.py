@@ -1,0 +1,132 @@
+"""What became of a response: /v1/responses/{id}, its input, its end."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import flask
+
+from app.handlers.archive import Archive
+from app.handlers.http import json_response
+from app.handlers.reattach import LOOK_PERIOD_S, Follower
+from app.handlers.stream import SSE_HEADERS
+from app.lib.dialects.response_body import Body, hide_encrypted, hide_in_item
+from app.lib.errors import InvalidRequest
+from app.settings import Settings
+from app.store.responses import UNDER_WAY, ResponseStore
+
+# How long a cancelled response may take to end before its client is told that it still runs.
+CANCEL_TIMEOUT_S = 5.0
+MAX_LIMIT = 100
+ENCRYPTED = "reasoning.encrypted_content"
+FLAGS = {"true": True, "false": False}
+
+
+def build_blueprint(settings: Settings, store: ResponseStore) -> flask.Blueprint:
+    blueprint = flask.Blueprint("stored_responses", __name__)
+    endpoint = StoredResponses(settings, store)
+    one = "/v1/responses/<response_id>"
+    blueprint.add_url_rule(one, view_func=endpoint.get, methods=["GET"])
+    blueprint.add_url_rule(one, view_func=endpoint.delete, methods=["DELETE"])
+    blueprint.add_url_rule(f"{one}/input_items", view_func=endpoint.list_input, methods=["GET"])
+    blueprint.add_url_rule(f"{one}/cancel", view_func=endpoint.cancel, methods=["POST"])
+    return blueprint
+
+
+class StoredResponses:
+    def __init__(self, settings: Settings, store: ResponseStore) -> None:
+        self._settings = settings
+        self._store = store
+
+    def get(self, response_id: str) -> flask.Response:
+        archive = self._open()
+        found = archive.get(response_id)
+        if not read_flag("stream"):
+            return json_response(show(found.body))
+        if not found.is_background:
+            raise InvalidRequest("Only a background response can be streamed again.", param="stream")
+        follower = Follower(archive, response_id, flask.g.access.client, self._settings)
+        return flask.Response(follower.frames(read_number("starting_after", -1)), headers=SSE_HEADERS)
+
+    def delete(self, response_id: str) -> flask.Response:
+        self._open().delete(response_id)
+        return json_response({"id": response_id, "object": "response.deleted", "deleted": True})
+
+    def list_input(self, response_id: str) -> flask.Response:
+        items = self._open().read_input(response_id)
+        shown = items if asks_for_encrypted() else [hide_in_item(item) for item in items]
+        return json_response(build_page(shown))
+
+    def cancel(self, response_id: str) -> flask.Response:
+        archive = self._open()
+        found = archive.get(response_id)
+        if found.status in UNDER_WAY and not found.is_background:
+            raise InvalidRequest("Only a background response can be cancelled; end the others by leaving.")
+        return json_response(show(cancel_response(archive, response_id)))
+
+    def _open(self) -> Archive:
+        return Archive(self._store, flask.g.access.owner)
+
+
+def cancel_response(archive: Archive, response_id: str) -> Body:
+    """Have whichever worker runs it end it; its state then, or after a while."""
+    deadline_s = time.monotonic() + CANCEL_TIMEOUT_S
+    archive.ask_cancel(response_id)
+    while (found := archive.get(response_id)).status in UNDER_WAY and time.monotonic() < deadline_s:
+        time.sleep(LOOK_PERIOD_S)
+    return found.body
+
+
+def show(body: Body) -> Body:
+    return body if asks_for_encrypted() else hide_encrypted(body)
+
+
+def asks_for_encrypted() -> bool:
+    """SDKs spell a list either way."""
+    arguments = flask.request.args
+    return ENCRYPTED in (*arguments.getlist("include"), *arguments.getlist("include[]"))
+
+
+def build_page(items: list[Body]) -> dict[str, Any]:
+    """A part of a list, newest first unless asked otherwise."""
+    order = flask.request.args.get("order", "desc")
+    if order not in ("asc", "desc"):
+        raise InvalidRequest("order: Must be one of: asc, desc.", param="order")
+    limit = read_number("limit", 20)
+    if not 1 <= limit <= MAX_LIMIT:
+        raise InvalidRequest(f"limit: Must be 1 to {MAX_LIMIT}.", param="limit")
+    behind = cut_before(items if order == "asc" else items[::-1], flask.request.args.get("after"))
+    page = behind[:limit]
+    return {
+        "object": "list",
+        "data": page,
+        "first_id": page[0]["id"] if page else None,
+        "last_id": page[-1]["id"] if page else None,
+        "has_more": len(behind) > len(page),
+    }
+
+
+def cut_before(items: list[Body], after: str | None) -> list[Body]:
+    if after is None:
+        return items
+    for place, item in enumerate(items):
+        if item["id"] == after:
+            return items[place + 1 :]
+    raise InvalidRequest(f"after: No item has the id '{after}'.", param="after")
+
+
+def read_number(name: str, default: int) -> int:
+    text = flask.request.args.get(name)
+    if text is None:
+        return default
+    if not text.isdecimal() or len(text) > 18:
+        raise InvalidRequest(f"{name}: Must be a whole number.", param=name)
+    return int(text)
+
+
+def read_flag(name: str) -> bool:
+    text = flask.request.args.get(name, "false").lower()
+    if text not in FLAGS:
+        raise InvalidRequest(f"{name}: Must be true or false.", param=name)
+    return FLAGS[text]

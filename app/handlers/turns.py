@@ -1,0 +1,42 @@
+"""Runs one turn for a request, in either dialect: it ends with the request, whatever becomes of that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from app.handlers.access import Access
+from app.lib.answer_rules import AnswerRules
+from app.lib.deadlines import Deadlines
+from app.lib.errors import ClientGone
+from app.lib.events import TurnEvent
+from app.lib.prompt import Prompt
+from app.lib.turn import TurnCore
+from app.pipeline import Backend, run_turn
+from app.settings import Settings
+
+# In one log line: a client may declare hundreds.
+MOST_NAMES = 50
+
+
+class TurnRunner:
+    def __init__(self, backend: Backend, settings: Settings) -> None:
+        self._backend = backend
+        self._deadlines = Deadlines(
+            settings.first_event_timeout_s, settings.idle_timeout_s, settings.total_timeout_s
+        )
+
+    def run(
+        self, access: Access, prompt: Prompt, rules: AnswerRules, id_suffix: str
+    ) -> Iterator[list[TurnEvent]]:
+        """Start a turn on the account of a request; `id_suffix` makes the ids of its calls unique."""
+        if names := prompt.request.tools.names:
+            access.note(tools=len(names), tool_names=names[:MOST_NAMES])
+        turn = self._backend.open_turn(prompt, access.client)
+        core = TurnCore(prompt.request.choices, self._deadlines, rules, id_suffix)
+        batches = run_turn(turn, core)
+        # Last: what a client that left was still owed is counted.
+        access.on_close(lambda: access.note_events(core.fail(ClientGone("The client left."))))
+        access.on_close(turn.close)
+        # Before that: a turn that still waits for its process lets go of it when its generator is closed.
+        access.on_close(batches.close)
+        return access.observe(batches)
