@@ -7,12 +7,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.lib.errors import BackendUnavailable
-from app.lib.events import FinishReason
+from app.lib.events import FinishReason, ReasoningDone, SearchAction, SearchDone, SearchKind
 from app.lib.output_mode import OutputMode
 from app.lib.request import ToolTransport
 from app.lib.stop_policy import StopMode
 from app.settings import Settings
 from tests.support.scripted_backend import Step, call, end, say, signal, think
+
+CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
+QUESTIONS: dict[str, dict[str, Any]] = {
+    CHAT: {"model": "gpt-5.5", "messages": [{"role": "user", "content": "Hi"}]},
+    # What is stored is the business of other tests.
+    RESPONSES: {"model": "gpt-5.5", "input": "Hi", "store": False},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +34,12 @@ class Case:
     mode: OutputMode | None = None
     #: The settings that are not as they come.
     settings: dict[str, Any] = field(default_factory=dict)
+    #: The endpoint that is asked.
+    path: str = CHAT
+
+    @property
+    def question(self) -> dict[str, Any]:
+        return QUESTIONS[self.path]
 
     def build_settings(self) -> Settings:
         return Settings(**self.settings, log_level="ERROR")
@@ -202,10 +215,50 @@ SINGLE = [
         "block-under-choice-none", [say(spell("get_weather", PARIS)), end()], TOOLS | {"tool_choice": "none"}
     ),
 ]
+FLAT = {"tools": [{"type": "function", **WEATHER, "strict": True}, {"type": "function", **TIME}]}
+ENCRYPTED = {"include": ["reasoning.encrypted_content"], "reasoning": {"effort": "low", "summary": "auto"}}
+THOUGHT = ReasoningDone(0, "rs_0", ("Hm.",), "gAAA")
+SEARCHED = SearchDone(0, "ws_0", SearchAction(SearchKind.SEARCH, "sky"))
+IN_RESPONSES = [
+    Case("text", [say("Hel", "lo, 日本 🎹"), say(" & bye."), end()], {"instructions": "Be brief."}),
+    Case("text-nothing", [end()]),
+    Case("text-two-items", [say("One. "), say("Two.", item_id="msg_1"), end()]),
+    Case("reasoning", [think("Hm", "m."), think("So.", part=1), [THOUGHT], say("Yes."), end()]),
+    Case("reasoning-encrypted", [think("Hm."), [THOUGHT], say("Yes."), end()], ENCRYPTED),
+    Case("ignored-params", [say("Hi"), end()], {"temperature": 0, "user": "me", "max_output_tokens": 100}),
+    Case("length-by-backend", [say("cut o"), end(FinishReason.LENGTH)]),
+    Case("length-by-max-tokens", [say("12345678", "90ab"), end()], {"max_output_tokens": 2}),
+    Case("content-filter", [say("I can"), end(FinishReason.CONTENT_FILTER)]),
+    Case("error-before-first-byte", [GONE]),
+    Case("error-after-first-byte", [say("Hel"), GONE]),
+    Case("call", [think("Hm."), say("Let me look."), call("get_weather", PARIS), end()], FLAT),
+    Case("call-without-arguments", [call("getTimeInfo", ""), end()], TOOLS),
+    Case(
+        "calls-several",
+        [say("Both. "), call("get_weather", PARIS) + call("getTimeInfo", "", "call_1"), end()],
+        FLAT,
+    ),
+    Case(
+        "forced-named",
+        [say(*PARIS), end()],
+        FLAT | {"tool_choice": {"type": "function", "name": "get_weather"}},
+    ),
+    Case("block-is-text", [say("Let me look. ", *SEARCH), end()], {"instructions": "Write <use_tool>."}),
+    Case("sentinel", [say("Sure. ", *spell("get_weather", PARIS), " tail"), end()], TOOLS, settings=SENTINEL),
+    Case("sentinel-while-native", [say(spell("get_weather", PARIS)), end()], TOOLS),
+    Case("strict-failure", [say("Hm. "), say(spell("get_weather", "[]")), end()], FLAT),
+    Case(
+        "web-search",
+        [[SEARCHED], say("Blue."), end()],
+        {"tools": [{"type": "web_search"}]},
+        settings={"allows_web_search": True},
+    ),
+]
 CASES = [
     *ANSWERS,
     *ENDS,
     *ERRORS,
     *(each for case in STRUCTURED + TEXTUAL for each in in_both_modes(case)),
     *SINGLE,
+    *(replace(case, name=f"responses-{case.name}", path=RESPONSES) for case in IN_RESPONSES),
 ]

@@ -17,13 +17,16 @@ from tests.support.scripted_backend import ScriptedBackend
 
 FOLDER = pathlib.Path(__file__).parents[1] / "fixtures" / "golden"
 OVERVIEW = "overview.txt"
-ASKED = {"model": "gpt-5.5", "messages": [{"role": "user", "content": "Hi"}]}
 # What is random stands behind these. Whatever was equal gets one number, and whatever was not, two.
 RANDOM = {
     re.compile(r"(?<=chatcmpl-)[0-9a-f]{24}"): "<{}>",
     re.compile(r"(?<=req_)[0-9a-f]{24}"): "<{}>",
     re.compile(r"(?<=tool_\d_\d_)[0-9a-f]{8}"): "<{}>",
+    # One for a response and all its items.
+    re.compile(r"(?<=_)[0-9a-f]{32}"): "<{}>",
     re.compile(r'(?<="created":)\d+'): "{}",
+    re.compile(r'(?<="created_at":)\d+'): "{}",
+    re.compile(r'(?<="completed_at":)\d+'): "{}",
 }
 # It counts the bytes of what was random too.
 UNTOLD_HEADERS = ("content-length",)
@@ -51,6 +54,7 @@ class Reply:
     def describe(self) -> Iterator[str]:
         """How it was asked for, and what stands above its body."""
         yield f"== {self.file_name}"
+        yield f"asked: {self.case.path}"
         yield f"asked: {json.dumps(self.asks, ensure_ascii=False)}"
         if self.case.mode:
             yield f"asked: {MODE_HEADER}: {self.case.mode.value}"
@@ -71,7 +75,7 @@ def ask(case: Case, stream: bool) -> Reply:
     asks = {"stream": stream, **case.asks, **(case.stream_asks if stream else {})}
     headers = {MODE_HEADER: case.mode.value} if case.mode else {}
     client = create_app(case.build_settings(), ScriptedBackend(case.script)).test_client()
-    response = client.post("/v1/chat/completions", json=ASKED | asks, headers=headers, buffered=True)
+    response = client.post(case.path, json=case.question | asks, headers=headers, buffered=True)
     return Reply(case, asks, response)
 
 

@@ -7,16 +7,20 @@ import pathlib
 from collections import defaultdict
 from typing import Any
 
+import pydantic
 import pytest
 from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletionChunk
+from openai.types.responses import ResponseStreamEvent
 
 from tests.golden.cases import CASES, Case
 from tests.golden.render import FOLDER, OVERVIEW, mask, render_all, write_all
-from tests.support.sse import DONE, read_frames
+from tests.support.sse import DONE, read_events, read_frames
 
 ADVICE = "the wire has changed; if that is meant, run `make goldens` and look at the difference"
-STREAMS = sorted(path.stem for path in FOLDER.glob("*.sse"))
+EVENT: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(ResponseStreamEvent)
+STREAMS = sorted(path.stem for path in FOLDER.glob("*.sse") if not path.stem.startswith("responses-"))
+RESPONSES = sorted(path.stem for path in FOLDER.glob("responses-*.sse"))
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +101,29 @@ def test_parity(name: str) -> None:
     folded = fold(frames)
     untold = () if "usage" in folded else ("usage",)
     assert folded == {key: value for key, value in drop_empty(body).items() if key not in untold}
+
+
+@pytest.mark.parametrize("name", RESPONSES)
+def test_parity_in_responses(name: str) -> None:
+    """The last event of a stream holds the body of the same turn, or that fails as this does."""
+    data = (FOLDER / f"{name}.sse").read_bytes()
+    assert data.endswith(b"\n\ndata: [DONE]\n\n")
+    *events, last = read_events(data)
+    body = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
+    if "error" in body and "id" not in body:
+        assert (events[-1]["error"], last["type"]) == (body["error"], "response.failed")
+    else:
+        assert last["response"] == body
+
+
+@pytest.mark.parametrize("name", RESPONSES)
+def test_every_event_of_a_golden_is_one_of_the_sdk_s(name: str) -> None:
+    """Validated by the SDK's own types, strictly; numbered from 0."""
+    events = read_events((FOLDER / f"{name}.sse").read_bytes())
+    assert [EVENT.validate_python(event, strict=True).type for event in events] == [
+        event["type"] for event in events
+    ]
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
 
 
 @pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in FOLDER.glob("*.stream.json")])
