@@ -46,17 +46,18 @@ def measure(part: float) -> list[Row]:
         with run_stand_in_gateway() as gateway:
             flat = memory.measure_worker(gateway, STAND_IN_MODEL, round(2000 * part))
             cpu_rows = [cpu.compare(case, STAND_IN_MODEL, gateway, floor, part) for case in cpu.CASES]
-    first, ahead, tools, *codex_cpu_rows, fresh, used = codex_rows
+    first, ahead, tools, storing, *codex_cpu_rows, fresh, used = codex_rows
     core_rows = tool_core.measure(part)
-    return [first, ahead, tools, *cpu_rows, *codex_cpu_rows, flat, fresh, used, *core_rows]
+    return [first, ahead, tools, storing, *cpu_rows, *codex_cpu_rows, flat, fresh, used, *core_rows]
 
 
 def measure_codex(gateway: Server, floor: Server, part: float) -> list[Row]:
     fresh = memory.measure_fresh_codex(gateway)
     first, ahead, used = first_token.compare(gateway, CODEX_MODEL, round(100 * part))
     tools = first_token.compare_tools(gateway, CODEX_MODEL, round(100 * part))
+    storing = first_token.compare_storing(gateway, CODEX_MODEL, round(300 * part))
     cpu_rows = [cpu.compare(case, CODEX_MODEL, gateway, floor, part) for case in cpu.CODEX_CASES]
-    return [first, ahead, tools, *cpu_rows, fresh, used]
+    return [first, ahead, tools, storing, *cpu_rows, fresh, used]
 
 
 def describe_run(took_s: float, quick: bool) -> str:

@@ -9,7 +9,7 @@ from tests.bench.processes import read_cpu_s, set_apart
 from tests.bench.servers import Server
 from tests.bench.table import Row
 
-CHAT = "/v1/chat/completions"
+CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
 ROUNDS = 9
 
 

@@ -12,8 +12,8 @@ from app.backend.home import CodexHome
 from app.lib.models import Model
 from app.settings import Settings
 from tests.bench import memory
-from tests.bench.cpu import CHAT
-from tests.bench.load import DELTA, Client, build_chat, build_script
+from tests.bench.cpu import CHAT, RESPONSES
+from tests.bench.load import DELTA, Client, build_chat, build_responses, build_script
 from tests.bench.servers import Server
 from tests.bench.table import Row
 from tests.support.driver import Driver, Message
@@ -22,6 +22,7 @@ GOAL_MS = 5.0
 WARM_UP = 3
 # Tools should cost the first token nothing but their own tokens; the machine is not that quiet.
 TOOLS_GOAL_MS = 2.0
+STORING_GOAL = 1.05
 TOOLS = [
     {
         "type": "function",
@@ -54,15 +55,8 @@ def compare(gateway: Server, model: str, samples: int) -> tuple[Row, Row]:
 
 
 def compare_tools(gateway: Server, model: str, samples: int) -> Row:
-    """Requests with ten tools and without, a few of each in turns; medians."""
-    client = Client(gateway.port)
-    bodies = [build_chat(model, build_script(3), stream=True, **more) for more in ({"tools": TOOLS}, {})]
-    times: list[list[float]] = [[], []]
-    for _ in range(max(1, samples // RUN)):
-        for body, taken in zip(bodies, times, strict=True):
-            run = [client.post(CHAT, body).first_token_s * 1000 for _ in range(RUN)]
-            taken.extend(run[1:])
-    with_ms, without_ms = (statistics.median(taken) for taken in times)
+    chats = [build_chat(model, build_script(3), stream=True, **more) for more in ({"tools": TOOLS}, {})]
+    with_ms, without_ms = time_in_turns(gateway, CHAT, chats, samples)
     return Row(
         "first token, real codex, ten tools declared",
         f"{with_ms:.2f} ms",
@@ -71,6 +65,30 @@ def compare_tools(gateway: Server, model: str, samples: int) -> Row:
         f"≤ +{TOOLS_GOAL_MS:.0f} ms",
         with_ms - without_ms <= TOOLS_GOAL_MS,
     )
+
+
+def compare_storing(gateway: Server, model: str, samples: int) -> Row:
+    asked = [build_responses(model, build_script(3), stream=True, store=store) for store in (True, False)]
+    kept_ms, unkept_ms = time_in_turns(gateway, RESPONSES, asked, samples)
+    return Row(
+        "first token, real codex, a response that is stored",
+        f"{kept_ms:.2f} ms",
+        f"{unkept_ms:.2f} ms (gateway, `store: false`)",
+        f"{kept_ms / unkept_ms:.2f}x ({kept_ms - unkept_ms:+.2f} ms)",
+        f"≤ {STORING_GOAL:.2f}x",
+        kept_ms <= unkept_ms * STORING_GOAL,
+    )
+
+
+def time_in_turns(gateway: Server, path: str, bodies: list[bytes], samples: int) -> list[float]:
+    """A few of each request in turns; the medians of the milliseconds to their first tokens."""
+    client = Client(gateway.port)
+    times: list[list[float]] = [[] for _ in bodies]
+    for _ in range(max(1, samples // RUN)):
+        for body, taken in zip(bodies, times, strict=True):
+            run = [client.post(path, body).first_token_s * 1000 for _ in range(RUN)]
+            taken.extend(run[1:])
+    return [statistics.median(taken) for taken in times]
 
 
 def build_row(ours: list[float], bare: list[float], how: str) -> Row:

@@ -56,3 +56,7 @@ def build_script(deltas: int, **options: Any) -> str:
 def build_chat(model: str, script: str, stream: bool, **more: Any) -> bytes:
     chat = {"model": model, "stream": stream, "messages": [{"role": "user", "content": script}]}
     return json.dumps(chat | more).encode()
+
+
+def build_responses(model: str, script: str, stream: bool, **more: Any) -> bytes:
+    return json.dumps({"model": model, "stream": stream, "input": script} | more).encode()
