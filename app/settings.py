@@ -69,7 +69,7 @@ class Settings:
     state_dir: pathlib.Path = knob(
         "PROXY_STATE_DIR",
         "~/.local/state/codex-gateway",
-        "The gateway's own folder: its CODEX_HOME and what its processes keep. Mode 0700.",
+        "The gateway's own folder: its CODEX_HOME, what its processes keep, stored responses. Mode 0700.",
         parse_path,
     )
     codex_bin: str = knob("CODEX_BIN", "", "The codex binary; empty: the one installed with the gateway.")

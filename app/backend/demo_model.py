@@ -30,6 +30,8 @@ class Reply:
     """One response: an optional thought, then either words or calls."""
 
     thought: str
+    #: Whether the thought is told, as its own summary.
+    is_thought_told: bool
     text: str
     calls: tuple[Call, ...]
     input_tokens: int
@@ -67,7 +69,8 @@ def decide(body: Mapping[str, Any]) -> Reply:
     hint = _strip_names(talk.question, names)
     calls = tuple(Call(tool.name, _to_json(build_arguments(tool.schema, hint))) for tool in tools)
     thought = _compose_thought(talk, names) if _should_think(talk) else ""
-    return Reply(thought, text, calls, estimate_tokens(_all_text(body)))
+    is_told = bool(_as_dict(body.get("reasoning")).get("summary"))
+    return Reply(thought, is_told, text, calls, estimate_tokens(_all_text(body)))
 
 
 def estimate_tokens(text: str) -> int:

@@ -180,13 +180,13 @@ def _build_events(reply: demo_model.Reply) -> Iterator[dict[str, Any]]:
 def _build_items(reply: demo_model.Reply) -> Iterator[Iterator[dict[str, Any]]]:
     """One run of events an item; each ends with the finished item."""
     if reply.thought:
-        yield _build_thought(reply.thought)
+        yield _build_thought(reply.thought if reply.is_thought_told else "")
     yield from map(_build_call, reply.calls)
     if not reply.calls:
         yield _build_message(reply.text)
 
 
-def _build_thought(text: str) -> Iterator[dict[str, Any]]:
+def _build_thought(summary: str) -> Iterator[dict[str, Any]]:
     item: dict[str, Any] = {
         "id": _new_id("rs"),
         "type": "reasoning",
@@ -195,12 +195,13 @@ def _build_thought(text: str) -> Iterator[dict[str, Any]]:
     }
     place = {"item_id": item["id"], "summary_index": 0}
     yield {"type": "response.output_item.added", "item": item}
-    empty = {"type": "summary_text", "text": ""}
-    yield {"type": "response.reasoning_summary_part.added", **place, "part": empty}
-    for piece in _PIECE.findall(text):
+    if summary:
+        empty = {"type": "summary_text", "text": ""}
+        yield {"type": "response.reasoning_summary_part.added", **place, "part": empty}
+    for piece in _PIECE.findall(summary):
         yield {"type": "response.reasoning_summary_text.delta", **place, "delta": piece}
-    part = {"type": "summary_text", "text": text}
-    finished = {**item, "summary": [part], "encrypted_content": secrets.token_urlsafe(48)}
+    parts = [{"type": "summary_text", "text": summary}] if summary else []
+    finished = {**item, "summary": parts, "encrypted_content": secrets.token_urlsafe(48)}
     yield {"type": "response.output_item.done", "item": finished}
 
 

@@ -106,7 +106,7 @@ class CodexTurn:
             self._next_look_s = now_s + self._context.settings.tick_s
             self._look_at_client(now_s)
         if now_s >= self._context.drain.deadline_s:
-            return [TurnFailed(GatewayStopping("The gateway is restarting; try again."))]
+            return [TurnFailed(GatewayStopping("The gateway is stopping; try again."))]
         return [Tick(now_s)]
 
     def _look_at_client(self, now_s: float) -> None:

@@ -81,7 +81,7 @@ class Archive:
         is_over = found is not None and found.status not in UNDER_WAY
         recalled = ask(lambda: self._store.recall(self._owner, response_id)) if is_over else None
         if recalled is None:
-            why = "not found" if found is None or is_over else "not finished yet"
+            why = "not found" if found is None or is_over else "is not finished yet"
             raise UnknownPrevious(
                 f"Previous response with id '{response_id}' {why}.", param="previous_response_id"
             )

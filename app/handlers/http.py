@@ -94,7 +94,7 @@ def find_retry_after(error: ProxyError, now_s: float) -> int | None:
 
 HTTP_ERRORS: dict[int, tuple[type[ProxyError], str]] = {
     404: (NotFound, "No such route"),
-    405: (MethodNotAllowed, "Not allowed here"),
+    405: (MethodNotAllowed, "No such method here"),
 }
 
 

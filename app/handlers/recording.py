@@ -18,7 +18,7 @@ from app.store.responses import ResponseStore, StoredResponse
 
 log = logging.getLogger(__name__)
 
-# Who polls for a response learns of its end from the store alone.
+# Who polls for a response learns what becomes of it from the store alone.
 BACKGROUND_PATIENCE_S = 60.0
 RETRY_PAUSE_S = 0.5
 CANCELLED = ClientGone("The response was cancelled.", code="response_cancelled")
@@ -48,11 +48,12 @@ class Record:
         """Commit the finished response; comes back as it is to be told."""
         is_complete = final["status"] == "completed"
         kept = final | {"completed_at": int(time.time()) if is_complete else None, "store": self.is_kept}
-        self._write(kept, BACKGROUND_PATIENCE_S if kept["background"] else 0.0)
+        self._write(kept)
         return kept | {"store": self.is_kept}
 
-    def _write(self, body: Body, patience_s: float = 0.0) -> None:
-        deadline_s = time.monotonic() + patience_s
+    def _write(self, body: Body) -> None:
+        is_polled = self.has_begun and body["background"]
+        deadline_s = time.monotonic() + (BACKGROUND_PATIENCE_S if is_polled else 0)
         while self._store is not None:
             try:
                 self._put(self._store, body)

@@ -12,7 +12,7 @@ from app.handlers.http import json_response
 from app.handlers.reattach import LOOK_PERIOD_S, Follower
 from app.handlers.stream import SSE_HEADERS
 from app.lib.dialects.response_body import Body, hide_encrypted, hide_in_item
-from app.lib.errors import InvalidRequest
+from app.lib.errors import InvalidRequest, NotFound
 from app.settings import Settings
 from app.store.responses import UNDER_WAY, ResponseStore
 
@@ -29,6 +29,7 @@ def build_blueprint(settings: Settings, store: ResponseStore) -> flask.Blueprint
     one = "/v1/responses/<response_id>"
     blueprint.add_url_rule(one, view_func=endpoint.get, methods=["GET"])
     blueprint.add_url_rule(one, view_func=endpoint.delete, methods=["DELETE"])
+    blueprint.add_url_rule("/v1/responses/<action>", view_func=refuse_action, methods=["POST"])
     blueprint.add_url_rule(f"{one}/input_items", view_func=endpoint.list_input, methods=["GET"])
     blueprint.add_url_rule(f"{one}/cancel", view_func=endpoint.cancel, methods=["POST"])
     return blueprint
@@ -67,6 +68,11 @@ class StoredResponses:
 
     def _open(self) -> Archive:
         return Archive(self._store, flask.g.access.owner)
+
+
+def refuse_action(action: str) -> flask.Response:
+    """What OpenAI serves beside the responses (`compact`, `input_tokens`) does not read like an id."""
+    raise NotFound(f"No such route: POST /v1/responses/{action}")
 
 
 def cancel_response(archive: Archive, response_id: str) -> Body:

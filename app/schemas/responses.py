@@ -172,7 +172,7 @@ class ResponsesSchema(ma.Schema):
 
     @ma.post_load(pass_original=True)
     def build(self, data: Data, original: Data, **kwargs: Any) -> ResponsesRequest:
-        validate_whole(data)
+        validate_whole(data, original)
         turn = build_turn(data, self._rules)
         named = {name for name in IGNORED if original.get(name) is not None}
         return ResponsesRequest(
@@ -189,10 +189,11 @@ class ResponsesSchema(ma.Schema):
         )
 
 
-def validate_whole(data: Data) -> None:
+def validate_whole(data: Data, original: Data) -> None:
     """What no field can tell alone."""
     if data["input"] is None and data["previous_response_id"] is None:
-        raise complain("Missing data for required field.", "input")
+        hint = " `messages` belong to /v1/chat/completions." if "messages" in original else ""
+        raise complain(f"Missing data for required field.{hint}", "input")
     if data["background"] and data["store"] is False:
         raise complain("A background response has to be stored: leave `store` out.", "background")
 

@@ -57,7 +57,8 @@ def test_background_can_be_cancelled(ask: Ask, client: FlaskClient, backend: Scr
     assert client.post(f"{url}/cancel").get_json()["status"] == "cancelled"
     go_on.set()
     events = read_events(client.get(f"{url}?stream=true").data)
-    assert [event["type"] for event in events[-2:]] == ["error", "response.failed"]
+    assert [event["type"] for event in events[-2:]] == ["response.output_item.done", "response.failed"]
+    assert events[-1]["response"]["error"]["message"] == "The response was cancelled."
     assert wait_until(lambda: backend.turns[0].closes) == 1
 
 

@@ -224,7 +224,7 @@ TYPE = "Send the body as `Content-Type: application/json`."
             "/v1/chat/completions",
             {},
             405,
-            envelope("Not allowed here: DELETE /v1/chat/completions", INVALID, "method_not_allowed"),
+            envelope("No such method here: DELETE /v1/chat/completions", INVALID, "method_not_allowed"),
             id="no-such-method",
         ),
         pytest.param(

@@ -210,6 +210,18 @@ def test_the_whole_response(ask: Ask, backend: ScriptedBackend) -> None:
             id="format",
         ),
         pytest.param(
+            {"input": [{"role": "assistant", "content": ""}]},
+            "input",
+            "Must say something.",
+            id="nothing-said",
+        ),
+        pytest.param(
+            {"input": [{"type": "reasoning", "summary": []}]},
+            "input",
+            "Must say something.",
+            id="nothing-told",
+        ),
+        pytest.param(
             {"tool_choice": "required"}, "tool_choice", "No tools are declared.", id="nothing-to-require"
         ),
     ],

@@ -82,6 +82,11 @@ def test_what_is_not_there(ask: Ask, client: FlaskClient) -> None:
     )
     referred = ask(input=[{"type": "item_reference", "id": "msg_none"}])
     assert (referred.status_code, referred.get_json()["error"]["code"]) == (404, "item_not_found")
+    unserved = client.post("/v1/responses/compact", json={})
+    assert (unserved.status_code, unserved.get_json()["error"]["message"]) == (
+        404,
+        "No such route: POST /v1/responses/compact",
+    )
     for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/input_items"), ("POST", "/cancel")):
         gone = client.open(f"/v1/responses/resp_none{path}", method=method)
         assert (gone.status_code, gone.get_json()["error"]["code"]) == (404, "response_not_found")

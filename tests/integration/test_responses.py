@@ -149,7 +149,7 @@ def test_a_background_response_may_end_at_a_restart(tmp_path: pathlib.Path) -> N
         assert (ended.status, ended.output_text) == ("completed", "ab")
         assert (failed.status, failed.error and failed.error.message) == (
             "failed",
-            "The gateway is restarting; try again.",
+            "The gateway is stopping; try again.",
         )
 
 

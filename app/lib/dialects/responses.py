@@ -27,7 +27,7 @@ from app.lib.dialects.response_items import (
     SearchItem,
     Step,
 )
-from app.lib.errors import ProxyError
+from app.lib.errors import ClientGone, ProxyError
 from app.lib.events import (
     Began,
     Completed,
@@ -71,7 +71,7 @@ class ResponsesStream:
         #: The reasoning that items were made of.
         self._reasoned: set[str] = set()
         #: The items as they were done, with the reasoning that the client may not have asked for.
-        self._done: dict[int, Body] = {}
+        self._done: list[Body] = []
         self._text_frame: tuple[bytes, bytes] = (b"", b"")
         self._finish = FinishReason.STOP
         #: The finished response, once its turn ended; and why it failed, if it did.
@@ -96,7 +96,9 @@ class ResponsesStream:
 
     def close(self, final: Body) -> bytes:
         """The last frames: the response as it was kept."""
-        failed = self._number("error", build_error(self.error)) if self.error else b""
+        # A response that was cancelled did not go wrong.
+        error = None if isinstance(self.error, ClientGone) else self.error
+        failed = self._number("error", build_error(error)) if error else b""
         shown = final if self.identity.shows_encrypted else hide_encrypted(final)
         return failed + self._tell(f"response.{final['status']}", shown) + DONE
 
@@ -222,7 +224,8 @@ class ResponsesStream:
 
     def _encode_step(self, kind: str, payload: dict[str, Any]) -> bytes:
         if kind == "response.output_item.done":
-            item = self._done[payload["output_index"]] = payload["item"]
+            item = payload["item"]
+            self._done.append(item)
             payload = payload | {"item": item if self.identity.shows_encrypted else hide_in_item(item)}
         return self._number(kind, payload)
 
@@ -238,7 +241,7 @@ class ResponsesStream:
         why = INCOMPLETE.get(self._finish)
         self.final = build_response(self.identity, "incomplete" if why else "completed") | {
             "incomplete_details": {"reason": why} if why else None,
-            "output": self._output,
+            "output": self._done,
             "usage": build_usage(usage),
         }
 
@@ -246,11 +249,7 @@ class ResponsesStream:
         left = self._encode_steps(self._close_open(ItemStatus.INCOMPLETE))
         self.error = error
         self.final = build_response(self.identity, "failed") | {
-            "output": self._output,
+            "output": self._done,
             "error": {"code": name_error(error), "message": error.message},
         }
         return left
-
-    @property
-    def _output(self) -> list[Body]:
-        return [self._done[index] for index in sorted(self._done)]

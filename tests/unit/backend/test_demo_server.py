@@ -101,6 +101,12 @@ def test_thought_comes_first(base_url: str) -> None:
     assert events[-1]["response"]["usage"]["output_tokens_details"]["reasoning_tokens"] > 0
 
 
+def test_a_thought_is_told_only_where_a_summary_is_wanted(base_url: str) -> None:
+    events = ask(base_url, input="hi", reasoning={"effort": "low"})
+    assert kinds(events)[1:3] == ["output_item.added", "output_item.done"]
+    assert events[-1]["response"]["output"][0]["summary"] == []
+
+
 def test_two_named_tools_are_called_in_one_response(base_url: str) -> None:
     events = ask(base_url, input="get_weather and get_time for Paris", tools=[WEATHER, TIME])
     calls = events[-1]["response"]["output"]
