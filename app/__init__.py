@@ -15,6 +15,7 @@ from app.handlers.tool_counters import ToolCounters
 from app.lib.block_rows import TextPattern
 from app.pipeline import Backend
 from app.settings import Settings
+from app.store.limits import Limits
 from app.store.responses import ResponseStore
 
 DAY_S = 24 * 3600
@@ -41,7 +42,8 @@ def create_app(
     buffers = app.extensions["tool_buffers"] = ToolBufferCounters()
     tools = app.extensions["tool_counters"] = ToolCounters()
     store = app.extensions["responses"] = ResponseStore(
-        settings.state_dir / "responses", settings.response_ttl_days * DAY_S, settings.response_store_bytes
+        settings.state_dir / "responses",
+        Limits(settings.response_ttl_days * DAY_S, settings.response_store_bytes),
     )
     background = app.extensions["background"] = Background(settings.max_background)
     sharing = cors.Cors(settings.allowed_origins)

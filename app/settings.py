@@ -249,8 +249,8 @@ class Settings:
     )
     max_background: int = knob(
         "PROXY_MAX_BACKGROUND",
-        "100",
-        "Responses with `background: true` under way or waiting, per worker.",
+        "16",
+        "Background responses under way, per worker; each takes one of PROXY_MAX_PROCESSES.",
         parse_count,
     )
     log_level: str = knob("PROXY_LOG_LEVEL", "info", "debug, info, warning or error.", parse_level)

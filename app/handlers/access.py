@@ -27,6 +27,8 @@ NOTED = (Finished, Completed, Failed, ToolCalled, Note)
 MOST_CRUMBS = 10
 # Blocks that nobody wanted, and words about a tag: plain text, and no cause for alarm.
 QUIET = (Reason.NO_CALL, Reason.PROSE)
+LONGEST_HEADER = 1000
+UNTOLD = re.compile(r"[^\x20-\x7e]")
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 log = logging.getLogger("access")
@@ -67,6 +69,10 @@ class Access:
         detached.note(**self._fields, request_id=self.request_id)
         self._fields = {name: self._fields[name] for name in ("method", "path", "model")}
         return detached
+
+    def tell(self, name: str, value: str) -> None:
+        """Have the reply say so, as far as a header can: whatever it says, the reply must go out."""
+        self.headers[name] = UNTOLD.sub("?", value[:LONGEST_HEADER])
 
     def note(self, **fields: Any) -> None:
         self._fields |= fields

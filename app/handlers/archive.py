@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,11 +10,11 @@ from typing import TypeVar
 
 from app.lib.dialects.response_body import Body
 from app.lib.dialects.response_input import build_input_item
-from app.lib.errors import StoreUnavailable, UnknownPrevious, UnknownResponse
-from app.lib.request import HistoryItem, ItemReference, PastCall, PastOutput
+from app.lib.errors import ContextTooLong, InvalidRequest, StoreUnavailable, UnknownPrevious, UnknownResponse
+from app.lib.request import HistoryItem, ItemReference, PastCall, PastOutput, PastReasoning
 from app.schemas.response_input import read_input
 from app.schemas.responses import ResponsesRequest
-from app.store.database import StoreFault
+from app.store.database import StoreFault, TooMuch
 from app.store.responses import NOTHING, UNDER_WAY, Conversation, ResponseStore, StoredResponse
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,10 @@ class Archive:
         is_gone = ask(lambda: self._store.delete(self._owner, response_id))
         require(is_gone or None, response_id)
 
+    def is_over(self, response_id: str) -> bool:
+        status = ask(lambda: self._store.get_status(self._owner, response_id))
+        return require(status, response_id) not in UNDER_WAY
+
     def ask_cancel(self, response_id: str) -> None:
         ask(lambda: self._store.ask_cancel(self._owner, response_id))
 
@@ -88,32 +93,48 @@ class Archive:
         return recalled
 
     def _follow(self, items: Sequence[HistoryItem | ItemReference]) -> Iterator[HistoryItem]:
+        """The items, those in the place of references that were stored."""
+        referred = self._find_referred([item.id for item in items if isinstance(item, ItemReference)])
+        thoughts = self._find_thoughts(items)
         for item in items:
-            if isinstance(item, ItemReference):
-                yield from self._find(item.id)
-            else:
-                yield item
+            match item:
+                case ItemReference(item_id):
+                    yield from read_stored([referred[item_id]])
+                case PastReasoning(None, _, str(item_id)) if item_id in thoughts:
+                    yield from read_stored([thoughts.pop(item_id)])
+                case _:
+                    yield item
 
-    def _find(self, item_id: str) -> tuple[HistoryItem, ...]:
-        found = ask(lambda: self._store.find_item(self._owner, item_id))
-        if found is None:
-            raise UnknownResponse(
-                f"Item with id '{item_id}' not found. Items are kept only of responses that are stored.",
-                param="input",
-                code="item_not_found",
-            )
-        return read_stored([found])
+    def _find_referred(self, ids: Sequence[str]) -> dict[str, Body]:
+        found = ask(lambda: self._store.find_items(self._owner, {("item", each) for each in ids}))
+        for item_id, times in collections.Counter(ids).items():
+            if ("item", item_id) not in found:
+                raise UnknownResponse(
+                    f"Item with id '{item_id}' not found. Items are kept only of responses that are stored.",
+                    param="input",
+                    code="item_not_found",
+                )
+            if times > 1:
+                raise InvalidRequest(f"Item with id '{item_id}' is referred to twice.", param="input")
+        return {item_id: item for (_, item_id), item in found.items()}
+
+    def _find_thoughts(self, items: Sequence[HistoryItem | ItemReference]) -> dict[str, Body]:
+        """Reasoning that a client echoes without what only the model can read: it was not given that."""
+        bare = [item for item in items if isinstance(item, PastReasoning) and item.encrypted is None]
+        found = self._find_lightly({("item", item.item_id) for item in bare if item.item_id})
+        return {item_id: item for (_, item_id), item in found.items()}
 
     def _complete(self, items: tuple[HistoryItem, ...], told: set[str]) -> Iterator[HistoryItem]:
         """Put the calls that were made here before outputs that lack them."""
+        untold = {item.call_id for item in items if isinstance(item, PastOutput)} - told
+        calls = self._find_lightly({("call", call_id) for call_id in untold})
         for item in items:
-            if isinstance(item, PastOutput) and item.call_id not in told:
-                yield from self._find_call(item.call_id)
+            call = calls.pop(("call", item.call_id), None) if isinstance(item, PastOutput) else None
+            yield from read_stored([call] if call else [])
             yield item
 
-    def _find_call(self, call_id: str) -> tuple[HistoryItem, ...]:
-        found = ask_lightly(lambda: self._store.find_call(self._owner, call_id))
-        return read_stored([found]) if found else ()
+    def _find_lightly(self, keys: set[tuple[str, str]]) -> dict[tuple[str, str], Body]:
+        return ask_lightly(lambda: self._store.find_items(self._owner, keys)) or {}
 
 
 def ask(question: Callable[[], T]) -> T:
@@ -121,14 +142,16 @@ def ask(question: Callable[[], T]) -> T:
         return question()
     except StoreFault as error:
         raise StoreUnavailable(f"Stored responses are out of reach: {error}") from error
+    except TooMuch as error:
+        raise ContextTooLong("What the request goes on from is larger than can be read for it.") from error
 
 
 def ask_lightly(question: Callable[[], T | None]) -> T | None:
     """A question whose answer only helps: without a store, what it asks for was never stored."""
     try:
-        return question()
-    except StoreFault as error:
-        log.warning("a call was not looked up: %s", error)
+        return ask(question)
+    except StoreUnavailable as error:
+        log.warning("an item was not looked up: %s", error)
         return None
 
 

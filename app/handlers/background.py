@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -26,23 +27,33 @@ class Background:
     def __init__(self, most: int) -> None:
         self._most = most
         self._changed = threading.Condition()
-        self._running = 0
+        #: Places taken, by what runs and by what is about to.
+        self._taken = 0
 
-    def require_room(self) -> None:
-        """Asked before anything of a response is kept: past the limit the client is told to come back."""
-        if self._running >= self._most:
-            raise GatewayBusy("Too many background responses are under way; try again shortly.")
+    @contextlib.contextmanager
+    def reserve(self) -> Iterator[Callable[[Callable[[], None]], None]]:
+        """A place, before anything of a response is kept, and the way to have its work done there.
 
-    def start(self, work: Callable[[], None]) -> None:
-        """Have work done beside the request."""
+        Past the limit the client is told to come back.
+        """
         with self._changed:
-            self._running += 1
-        threading.Thread(target=self._do, args=(work,), name="background-response", daemon=True).start()
+            if self._taken >= self._most:
+                raise GatewayBusy("Too many background responses are under way; try again shortly.")
+            self._taken += 1
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._leave)
+
+            def start(work: Callable[[], None]) -> None:
+                name = "background-response"
+                threading.Thread(target=self._do, args=(work,), name=name, daemon=True).start()
+                undo.pop_all()  # the place is the thread's now
+
+            yield start
 
     def wait(self, timeout_s: float) -> None:
         """Until all have ended, or that long."""
         with self._changed:
-            self._changed.wait_for(lambda: self._running == 0, timeout_s)
+            self._changed.wait_for(lambda: self._taken == 0, timeout_s)
 
     def _do(self, work: Callable[[], None]) -> None:
         try:
@@ -50,9 +61,12 @@ class Background:
         except Exception:
             log.exception("a background response broke")
         finally:
-            with self._changed:
-                self._running -= 1
-                self._changed.notify_all()
+            self._leave()
+
+    def _leave(self) -> None:
+        with self._changed:
+            self._taken -= 1
+            self._changed.notify_all()
 
 
 class EventLog:

@@ -90,9 +90,9 @@ def describe(request: ChatRequest, mode: OutputMode) -> None:
     """Say in the log and in the reply, whatever becomes of it, how the request was understood."""
     access: Access = flask.g.access
     access.note(model=request.turn.model, stream=request.stream, output_mode=mode.value)
-    access.headers[MODE_HEADER] = mode.value
+    access.tell(MODE_HEADER, mode.value)
     if request.ignored:
-        access.headers["x-proxy-ignored-params"] = ", ".join(request.ignored)
+        access.tell("x-proxy-ignored-params", ", ".join(request.ignored))
 
 
 def answer(

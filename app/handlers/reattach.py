@@ -11,7 +11,6 @@ from app.lib.errors import BackendTimeout, ProxyError, StoreUnavailable, Unknown
 from app.lib.sse import DONE, KEEPALIVE, encode_event
 from app.pipeline import Client
 from app.settings import Settings
-from app.store.responses import UNDER_WAY
 
 LOOK_PERIOD_S = 0.05
 # The last events are written just behind the response itself; a worker that was killed never wrote them.
@@ -37,7 +36,7 @@ class Follower:
 
     def frames(self, after: int) -> Iterator[bytes]:
         """Every frame behind that number, to the end of the response."""
-        written_s = time.monotonic()
+        written_s = float("-inf")  # a client is told at once that it was heard
         while not self._client.has_left():
             chunk, after = self._look(after)
             if not chunk and time.monotonic() - written_s >= self._keepalive_s:
@@ -68,16 +67,16 @@ class Follower:
             return b""
         self._next_check_s = time.monotonic() + LAST_EVENTS_S
         try:
-            found = self._archive.get(self._response_id)
+            was_ended, self._has_ended = self._has_ended, self._archive.is_over(self._response_id)
+            return self._tell_end(after) if was_ended else b""
         except UnknownResponse as error:  # deleted meanwhile
             return encode_end(error, after)
-        was_ended, self._has_ended = self._has_ended, found.status not in UNDER_WAY
-        return self._tell_end(found.body, after) if was_ended else b""
 
-    def _tell_end(self, body: Body, after: int) -> bytes:
+    def _tell_end(self, after: int) -> bytes:
         before = self._archive.read_events(self._response_id, after - 1)
         if before and before[0][1].startswith(LAST):
             return DONE  # the client had the last one
+        body = self._archive.get(self._response_id).body
         status = TOLD_AS.get(body["status"], body["status"])
         return encode_last(
             f"response.{status}", {"response": hide_encrypted(body) | {"status": status}}, after

@@ -19,7 +19,7 @@ from app.store.responses import ResponseStore, StoredResponse
 log = logging.getLogger(__name__)
 
 # Who polls for a response learns what becomes of it from the store alone.
-BACKGROUND_PATIENCE_S = 60.0
+BACKGROUND_PATIENCE_S = 600.0
 RETRY_PAUSE_S = 0.5
 CANCELLED = ClientGone("The response was cancelled.", code="response_cancelled")
 
@@ -66,7 +66,8 @@ class Record:
 
     def _put(self, store: ResponseStore, body: Body) -> None:
         if self.has_begun:
-            store.finish(self._access.owner, body)
+            if not store.finish(self._access.owner, body):
+                self._store = None  # deleted meanwhile, and so is not kept
             return
         stored = StoredResponse(body["id"], body["status"], body, body["background"])
         items = self._context.build_input(body["id"].removeprefix("resp_"))
@@ -85,15 +86,15 @@ class RecordedStream:
     """Encodes a turn; its response is in the store before its first frame, and complete before its last."""
 
     def __init__(self, identity: ResponseIdentity, record: Record) -> None:
+        self.identity = identity
         self._record = record
         self._stream = ResponsesStream(identity)
 
     def open(self) -> bytes:
-        identity = self._stream.identity
-        self._record.begin(build_response(identity, "in_progress"))
+        self._record.begin(build_response(self.identity, "in_progress"))
         if not self._record.is_kept:
-            echo = identity.echo | {"store": False}
-            self._stream.identity = dataclasses.replace(identity, echo=echo)
+            echo = self.identity.echo | {"store": False}
+            self._stream.identity = dataclasses.replace(self.identity, echo=echo)
         return self._stream.open()
 
     def feed(self, events: Iterable[TurnEvent]) -> bytes:
@@ -111,7 +112,7 @@ class RecordedStream:
         if self._stream.final is None:
             raise InternalError("The turn ended without a word.")
         final = self._record.finish(self._stream.final)
-        return final if self._stream.identity.shows_encrypted else hide_encrypted(final)
+        return final if self.identity.shows_encrypted else hide_encrypted(final)
 
     def leave(self) -> None:
         """The client is gone, before the end or behind it."""

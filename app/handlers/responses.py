@@ -80,29 +80,28 @@ class ResponsesEndpoint:
 
     def _start(self, request: ResponsesRequest, context: Context, prompt: Prompt) -> flask.Response:
         """Answer at once; the turn goes on by itself."""
-        self._background.require_room()
-        access = flask.g.access.detach()
+        self._runner.require_model(flask.g.access, request.turn.model)
         identity = build_identity(request)
-        record = self._open_record(request, context, access)
         queued = build_response(identity, "queued")
-        record.begin(queued)
-        if not record.is_kept:
-            raise StoreUnavailable("A background response has to be stored, which is not possible now.")
-        recorded = RecordedStream(identity, record)
-        events = EventLog(self._store, identity.id)
-
-        def work() -> None:
-            try:
-                run_unattended(recorded, self._run(access, prompt, identity), events)
-            finally:
-                access.close()
-
-        self._background.start(work)
+        with self._background.reserve() as start:
+            access = flask.g.access.detach()
+            record = self._open_record(request, context, access)
+            record.begin(queued)
+            if not record.is_kept:
+                raise StoreUnavailable("A background response has to be stored, which is not possible now.")
+            start(lambda: self._work(access, prompt, RecordedStream(identity, record)))
         if not request.stream:
             return json_response(queued)
         archive = Archive(self._store, access.owner)
         follower = Follower(archive, identity.id, flask.g.access.client, self._settings)
         return flask.Response(follower.frames(after=-1), headers=SSE_HEADERS)
+
+    def _work(self, access: Access, prompt: Prompt, recorded: RecordedStream) -> None:
+        identity = recorded.identity
+        try:
+            run_unattended(recorded, self._run(access, prompt, identity), EventLog(self._store, identity.id))
+        finally:
+            access.close()
 
     def _open_record(self, request: ResponsesRequest, context: Context, access: Access) -> Record:
         return Record(self._store if request.store else None, access, context)
@@ -128,4 +127,4 @@ def describe(request: ResponsesRequest, access: Access) -> None:
     if request.echoed_calls:
         access.note(echoed_calls=request.echoed_calls)
     if request.ignored:
-        access.headers["x-proxy-ignored-params"] = ", ".join(request.ignored)
+        access.tell("x-proxy-ignored-params", ", ".join(request.ignored))

@@ -79,9 +79,9 @@ def cancel_response(archive: Archive, response_id: str) -> Body:
     """Have whichever worker runs it end it; its state then, or after a while."""
     deadline_s = time.monotonic() + CANCEL_TIMEOUT_S
     archive.ask_cancel(response_id)
-    while (found := archive.get(response_id)).status in UNDER_WAY and time.monotonic() < deadline_s:
+    while not archive.is_over(response_id) and time.monotonic() < deadline_s:
         time.sleep(LOOK_PERIOD_S)
-    return found.body
+    return archive.get(response_id).body
 
 
 def show(body: Body) -> Body:

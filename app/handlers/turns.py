@@ -9,6 +9,7 @@ from app.lib.answer_rules import AnswerRules
 from app.lib.deadlines import Deadlines
 from app.lib.errors import ClientGone
 from app.lib.events import TurnEvent
+from app.lib.models import find_model
 from app.lib.prompt import Prompt
 from app.lib.turn import TurnCore
 from app.pipeline import Backend, run_turn
@@ -24,6 +25,10 @@ class TurnRunner:
         self._deadlines = Deadlines(
             settings.first_event_timeout_s, settings.idle_timeout_s, settings.total_timeout_s
         )
+
+    def require_model(self, access: Access, model: str) -> None:
+        """Refuse a model that nobody knows; a turn that is waited for finds out by itself."""
+        find_model(self._backend.models(access.client), model)
 
     def run(
         self, access: Access, prompt: Prompt, rules: AnswerRules, id_suffix: str

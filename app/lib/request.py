@@ -69,6 +69,8 @@ class PastReasoning:
     encrypted: str | None
     #: The parts of the summary.
     summary: tuple[str, ...] = ()
+    #: What the client knows it by.
+    item_id: str | None = None
 
 
 HistoryItem = Message | PastCall | PastOutput | PastReasoning

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.lib.request import TurnRequest
+from app.lib.prompt import Item, build_item
+from app.lib.request import HistoryItem, TurnRequest
 from app.lib.tool_registry import ChoiceMode, ToolChoice, ToolSpec
 from app.schemas.tools import is_web_search
 
@@ -42,13 +43,17 @@ KINDS: dict[str, type] = {
 }
 #: Known to codex alone.
 OWN_EFFORTS = ("ultra",)
-TIERS = ("auto", "default", "flex", "scale", "priority")
+#: The ones that an answer may be of; `auto` is none.
+TIERS = ("default", "flex", "scale", "priority")
 
 
-def build_echo(original: dict[str, Any], turn: TurnRequest) -> dict[str, Any]:
+def build_echo(
+    original: dict[str, Any], turn: TurnRequest, instructions: tuple[HistoryItem, ...]
+) -> dict[str, Any]:
     given = {name: pick(original, name, default) for name, default in DEFAULTS.items()}
     reasoning, text = original.get("reasoning") or {}, original.get("text") or {}
     return given | {
+        "instructions": build_instructions(given["instructions"], instructions),
         "service_tier": given["service_tier"] if given["service_tier"] in TIERS else "default",
         "tools": [build_tool(raw, turn) for raw in original.get("tools") or ()],
         "tool_choice": build_choice(turn.tools.choice),
@@ -59,6 +64,11 @@ def build_echo(original: dict[str, Any], turn: TurnRequest) -> dict[str, Any]:
         },
         "text": {"format": build_format(text.get("format"))} | pick_verbosity(text),
     }
+
+
+def build_instructions(given: Any, items: tuple[HistoryItem, ...]) -> str | list[Item] | None:
+    """Built anew where they are items: a client's own may hold anything, at any depth."""
+    return given if isinstance(given, str | None) else [build_item(item) for item in items]
 
 
 def pick(original: dict[str, Any], name: str, default: Any) -> Any:

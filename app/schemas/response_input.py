@@ -33,6 +33,7 @@ from app.schemas.tools import complain, read_list, read_object
 InputItem = HistoryItem | ItemReference
 
 INPUT_RULE = "Must be a string or a non-empty list of items, and say something."
+MAX_ID_CHARS = 256
 ROLE_RULE = "Must be one of: user, assistant, system, developer."
 
 
@@ -108,9 +109,9 @@ def read_reasoning(item: Raw) -> tuple[InputItem, ...]:
         raise complain("Must be a string or null.", "encrypted_content")
     summary = read_list(item.get("summary") or [], "summary")
     parts = (read_part(part, SUMMARY_PARTS, "summary", index) for index, part in enumerate(summary))
-    return (
-        PastReasoning(encrypted or None, tuple(part.text for part in parts if isinstance(part, TextPart))),
-    )
+    texts = tuple(part.text for part in parts if isinstance(part, TextPart))
+    item_id = item.get("id") if isinstance(item.get("id"), str) else None
+    return (PastReasoning(encrypted or None, texts, item_id),)
 
 
 def read_summary_part(part: Raw, *path: int | str) -> Part:
@@ -120,7 +121,10 @@ def read_summary_part(part: Raw, *path: int | str) -> Part:
 
 
 def read_item_reference(item: Raw) -> tuple[InputItem, ...]:
-    return (ItemReference(read_naming(item, "id")),)
+    item_id = read_naming(item, "id")
+    if len(item_id) > MAX_ID_CHARS:
+        raise complain(f"Must not be longer than {MAX_ID_CHARS} characters.", "id")
+    return (ItemReference(item_id),)
 
 
 ROLES = {

@@ -32,6 +32,7 @@ Data = dict[str, Any]
 
 # Accepted, since clients send them unasked, and named in `x-proxy-ignored-params`.
 IGNORED = (
+    "context_management",
     "frequency_penalty",
     "max_tool_calls",
     "presence_penalty",
@@ -44,7 +45,18 @@ IGNORED = (
     "top_p",
     "user",
 )
+# Chat's, which clients send here by mistake.
+FOREIGN = ("functions", "max_completion_tokens", "max_tokens", "messages", "n", "response_format", "stop")
 ENCRYPTED = "reasoning.encrypted_content"
+# What else clients ask to have included; only these are named: a header takes no client's own words.
+UNINCLUDED = (
+    "code_interpreter_call.outputs",
+    "computer_call_output.output.image_url",
+    "file_search_call.results",
+    "message.input_image.image_url",
+    "web_search_call.action.sources",
+    "web_search_call.results",
+)
 NO_LOGPROBS = "Codex gives no log probabilities."
 #: What of a format is not as the client may expect.
 FORMAT_NOTES = {
@@ -174,7 +186,7 @@ class ResponsesSchema(ma.Schema):
     def build(self, data: Data, original: Data, **kwargs: Any) -> ResponsesRequest:
         validate_whole(data, original)
         turn = build_turn(data, self._rules)
-        named = {name for name in IGNORED if original.get(name) is not None}
+        named = {name for name in (*IGNORED, *FOREIGN) if original.get(name) is not None}
         return ResponsesRequest(
             turn=turn,
             items=data["input"] or (),
@@ -184,7 +196,7 @@ class ResponsesSchema(ma.Schema):
             background=bool(data["background"]),
             previous_response_id=data["previous_response_id"],
             includes_encrypted=ENCRYPTED in (data["include"] or ()),
-            echo=build_echo(original, turn),
+            echo=build_echo(original, turn, data["instructions"] or ()),
             ignored=tuple(sorted(named.union(find_notes(data, turn, self._rules)))),
         )
 
@@ -234,4 +246,5 @@ def find_notes(data: Data, turn: TurnRequest, rules: ResponsesRules) -> Iterator
         yield "parallel_tool_calls"
     if data["text"] and data["text"].raw.get("verbosity") is not None:
         yield "text.verbosity"
-    yield from (f"include={each}" for each in data["include"] or () if each != ENCRYPTED)
+    asked = (each for each in data["include"] or () if each != ENCRYPTED)
+    yield from (f"include={each}" if each in UNINCLUDED else "include" for each in asked)

@@ -39,6 +39,10 @@ class StoreFault(Exception):
     """The store cannot be used now; the text says why."""
 
 
+class TooMuch(Exception):
+    """More would have to be read than one request may have read."""
+
+
 class Database:
     """A connection opened at first use, in the process that uses it; every failure is a StoreFault."""
 

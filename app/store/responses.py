@@ -5,17 +5,18 @@ from __future__ import annotations
 import pathlib
 import sqlite3
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
 from app.store.database import Database
-from app.store.item_keys import Item, Key, insert_keys, is_call, list_keys, list_output_keys
+from app.store.encoding import decode, encode
+from app.store.item_keys import Item, Key, insert_keys, list_keys, list_output_keys
+from app.store.limits import Limits
+from app.store.lookup import find_items
 from app.store.schema import MIGRATIONS
 from app.store.segments import Segment, delete_response, has_segment, insert_segments, read_chain
-from app.store.sweep import Limits, Sweeper
+from app.store.sweep import Sweeper
 from app.store.workers import WorkerLock
 
 FILE_NAME = "responses.sqlite3"
@@ -58,16 +59,15 @@ class ResponseStore:
     def __init__(
         self,
         folder: pathlib.Path,
-        ttl_s: float,
-        max_bytes: int,
+        limits: Limits,
         lock_timeout_s: float = 2.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._ttl_s = ttl_s
+        self._limits = limits
         self._clock = clock
         self._database = Database(folder / FILE_NAME, MIGRATIONS, lock_timeout_s)
         self._worker = WorkerLock(folder)
-        self._sweeper = Sweeper(self._database, folder, Limits(ttl_s, max_bytes), clock)
+        self._sweeper = Sweeper(self._database, folder, limits, clock)
 
     def start(self) -> None:
         """Open, and tidy up after workers that were killed; in the worker, after fork."""
@@ -84,14 +84,14 @@ class ResponseStore:
         self, owner: str, response: StoredResponse, own_items: list[Item], earlier: Conversation = NOTHING
     ) -> None:
         """Keep a new response; one that is under way is this worker's until it is finished."""
-        body, own = orjson.dumps(response.body), encode(own_items)
+        body, own = encode(response.body), encode_piece(own_items)
         keys = list_keys(own_items) | list_output_keys(response.body)
         worker = self._claim_if_under_way(response.status)
         row = (response.id, owner, self._clock(), response.status, worker, response.is_background, body)
 
         def keep(connection: sqlite3.Connection) -> int:
             last, unwritten = find_place(connection, earlier)
-            pieces = [*encode(unwritten), *own]
+            pieces = [*encode_piece(unwritten), *own]
             insert(connection, (*row, insert_segments(connection, last, pieces)), keys)
             return sum(map(len, pieces))
 
@@ -101,7 +101,7 @@ class ResponseStore:
 
     def finish(self, owner: str, body: dict[str, Any]) -> bool:
         """Write the response as it is now, whatever its status; false if it was deleted meanwhile."""
-        encoded, keys = orjson.dumps(body), list_output_keys(body)
+        encoded, keys = encode(body), list_output_keys(body)
         row = (body["status"], self._claim_if_under_way(body["status"]), encoded)
         whose = (body["id"], owner)
         is_there = self._database.write(lambda connection: update(connection, whose, row, keys))
@@ -115,19 +115,29 @@ class ResponseStore:
 
     def get(self, owner: str, response_id: str) -> StoredResponse | None:
         """None if it is unknown, another's, expired or deleted."""
+        if self._is_disowned(response_id):
+            return None
         rows = self._database.read(
             f"SELECT status, body, is_background FROM responses WHERE {LIVE}",  # noqa: S608  LIVE is ours
             (response_id, owner, self._oldest_s()),
         )
         for status, body, is_background in rows:
-            return StoredResponse(response_id, status, orjson.loads(body), bool(is_background))
+            return StoredResponse(response_id, status, decode(body), bool(is_background))
         return None
+
+    def get_status(self, owner: str, response_id: str) -> str | None:
+        """Just that; for those who look again and again."""
+        if self._is_disowned(response_id):
+            return None
+        whose = (response_id, owner, self._oldest_s())
+        sql = f"SELECT status FROM responses WHERE {LIVE}"  # noqa: S608  LIVE is ours
+        return next((status for (status,) in self._database.read(sql, whose)), None)
 
     def read_input(self, owner: str, response_id: str) -> list[Item] | None:
         """All that the model was told, in order; None as of get."""
         for _, segment in self._find(FIND_BY_ID, response_id, owner):
-            chain = read_chain(self._database, segment)
-            return None if chain is None else decode(chain)
+            chain = read_chain(self._database, segment, self._limits.max_read_bytes)
+            return None if chain is None else join(chain)
         return None
 
     def recall(self, owner: str, response_id: str) -> Conversation | None:
@@ -143,19 +153,9 @@ class ResponseStore:
         whose = (response_id, owner, self._oldest_s())
         return self._database.write(lambda connection: delete_response(connection, LIVE, whose))
 
-    def find_item(self, owner: str, item_id: str) -> Item | None:
-        """The newest item of that id, from a response's output or its own input."""
-        for body, segment in self._find(FIND_BY_KEY, "item", item_id, owner):
-            output = pick_item(orjson.loads(body).get("output", ()), item_id)
-            return output or pick_item(self._read_segment(segment), item_id)
-        return None
-
-    def find_call(self, owner: str, call_id: str) -> Item | None:
-        """The newest call of that call_id that a model made."""
-        for body, _ in self._find(FIND_BY_KEY, "call", call_id, owner):
-            output = orjson.loads(body).get("output", ())
-            return next((item for item in output if is_call(item) and item["call_id"] == call_id), None)
-        return None
+    def find_items(self, owner: str, keys: Collection[Key]) -> dict[Key, Item]:
+        """The newest item of each `("item", id)`, and of each `("call", call_id)` that a model made."""
+        return find_items(self._database, (owner, self._oldest_s()), keys, self._limits.max_read_bytes)
 
     def add_events(self, response_id: str, events: list[tuple[int, bytes]]) -> bool:
         """Keep frames by their sequence numbers; false if the response was deleted meanwhile."""
@@ -181,24 +181,28 @@ class ResponseStore:
         rows = self._database.read("SELECT is_cancel_asked FROM responses WHERE id = ?", (response_id,))
         return not rows or bool(rows[0][0])
 
+    def _is_disowned(self, response_id: str) -> bool:
+        """Whether it only looks as if it were under way; the first who asks has it deleted."""
+        if not self._sweeper.has_disowned(response_id):
+            return False
+        self._sweeper.sweep_if_due()
+        return True
+
     def _find(self, sql: str, *parameters: str) -> list[Any]:
         """The body and last segment of a response that has not expired."""
         return self._database.read(sql, (*parameters, self._oldest_s()))
 
     def _recall(self, found: list[Any]) -> Conversation | None:
         for body, segment in found:
-            chain = read_chain(self._database, segment)
+            chain = read_chain(self._database, segment, self._limits.max_read_bytes)
             if chain is None:
                 return None
-            output = orjson.loads(body).get("output", [])
-            return Conversation([*decode(chain), *output], tuple(number for number, _ in chain), output)
+            output = decode(body).get("output", [])
+            return Conversation([*join(chain), *output], tuple(number for number, _ in chain), output)
         return None
 
-    def _read_segment(self, number: int | None) -> list[Item]:
-        return decode(self._database.read("SELECT number, items FROM segments WHERE number = ?", (number,)))
-
     def _oldest_s(self) -> float:
-        return self._clock() - self._ttl_s
+        return self._clock() - self._limits.ttl_s
 
     def _claim_if_under_way(self, status: str) -> str | None:
         """The worker's name goes into a row only with its lock held, or another would repair the row."""
@@ -245,14 +249,10 @@ def insert_events(connection: sqlite3.Connection, response_id: str, events: list
     return True
 
 
-def pick_item(items: Iterable[Item], item_id: str) -> Item | None:
-    return next((item for item in items if item.get("id") == item_id), None)
+def encode_piece(items: list[Item]) -> list[bytes]:
+    """For a segment; none for nothing."""
+    return [encode(items)] if items else []
 
 
-def encode(items: list[Item]) -> list[bytes]:
-    """As a piece for a segment; none for nothing."""
-    return [orjson.dumps(items)] if items else []
-
-
-def decode(chain: Iterable[Segment]) -> list[Item]:
-    return [item for _, items in chain for item in orjson.loads(items)]
+def join(chain: Iterable[Segment]) -> list[Item]:
+    return [item for _, items in chain for item in decode(items)]

@@ -6,32 +6,35 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Any
 
-from app.store.database import Database
+from app.store.database import Database, TooMuch
 
 #: A segment's number and its items, encoded.
 Segment = tuple[int, bytes]
 
 # The items stay out of the recursion, which copies all that it carries.
-READ_CHAIN = """
+CHAIN = """
     WITH RECURSIVE chain (place, number) AS (
         VALUES (0, ?)
         UNION ALL SELECT place - 1, earlier FROM chain JOIN segments USING (number) WHERE earlier IS NOT NULL
     )
-    SELECT place, number, items FROM chain JOIN segments USING (number)
 """
+READ_CHAIN = CHAIN + "SELECT place, number, items FROM chain JOIN segments USING (number)"  # noqa: S608
+MEASURE_CHAIN = CHAIN + "SELECT coalesce(sum(length(items)), 0) FROM chain JOIN segments USING (number)"  # noqa: S608
 IS_HELD = """
     SELECT EXISTS (SELECT 1 FROM responses WHERE segment = ?1)
         OR EXISTS (SELECT 1 FROM segments WHERE earlier = ?1)
 """
 
 
-def read_chain(database: Database, last: int | None) -> list[Segment] | None:
+def read_chain(database: Database, last: int | None, max_bytes: int) -> list[Segment] | None:
     """From the first to the last; None if they are gone.
 
     A segment never changes, and those before it stay as long as it does: it is all of them or none.
     """
     if last is None:
         return []
+    if sum(size for (size,) in database.read(MEASURE_CHAIN, (last,))) > max_bytes:
+        raise TooMuch
     rows = sorted(database.read(READ_CHAIN, (last,)))
     return [(number, items) for _, number, items in rows] or None
 

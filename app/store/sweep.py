@@ -7,11 +7,10 @@ import pathlib
 import sqlite3
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-
-import orjson
 
 from app.store.database import Database, StoreFault
+from app.store.encoding import decode, encode
+from app.store.limits import Limits
 from app.store.segments import delete_response
 from app.store.workers import list_workers, take_over
 
@@ -39,12 +38,6 @@ OLDEST_FINISHED = """
 Bite = Callable[[sqlite3.Connection], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    ttl_s: float
-    max_bytes: int
-
-
 class Sweeper:
     """One worker's share of the housekeeping, done in passing by what it writes."""
 
@@ -66,6 +59,9 @@ class Sweeper:
         """Have it deleted by the first sweep that can."""
         self._disowned.add(response_id)
         self._hurry()
+
+    def has_disowned(self, response_id: str) -> bool:
+        return response_id in self._disowned
 
     def sweep_if_due(self) -> None:
         is_much = self._unswept_bytes * SWEEP_SHARE >= self._limits.max_bytes
@@ -134,15 +130,20 @@ def fail_some(connection: sqlite3.Connection, worker: str) -> bool:
     rows = connection.execute(
         "SELECT number, body FROM responses WHERE worker = ? LIMIT ?", (worker, BITE_ROWS)
     ).fetchall()
-    connection.executemany(
-        "UPDATE responses SET status = 'failed', worker = NULL, body = ? WHERE number = ?",
-        [(build_failed(body), number) for number, body in rows],
-    )
+    for number, body in rows:
+        fail(connection, number, body)
     return bool(rows)
 
 
-def build_failed(body: bytes) -> bytes:
-    return orjson.dumps(orjson.loads(body) | {"status": "failed", "error": STOPPED})
+def fail(connection: sqlite3.Connection, number: int, body: bytes) -> None:
+    try:
+        failed = encode(decode(body) | {"status": "failed", "error": STOPPED})
+    except StoreFault:  # nothing is left to tell of, and it must not be in the way of the others
+        delete_response(connection, "number = ?", (number,))
+        return
+    connection.execute(
+        "UPDATE responses SET status = 'failed', worker = NULL, body = ? WHERE number = ?", (failed, number)
+    )
 
 
 def delete_all(connection: sqlite3.Connection, ids: Iterable[str]) -> None:

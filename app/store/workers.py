@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from typing import IO
 
-from app.store.database import StoreFault, describe, open_private
+from app.store.database import StoreFault, describe, identify, open_private
 
 PREFIX = "worker-"
 SUFFIX = ".lock"
@@ -44,8 +44,11 @@ class WorkerLock:
             self._forget()
 
     def _is_ours(self, file: IO[bytes]) -> bool:
-        """A fork shares its parent's lock; and a file without a name is one that nobody can ask."""
-        return self._pid == os.getpid() and os.fstat(file.fileno()).st_nlink > 0
+        """A fork shares its parent's lock; and a file that is not at its place is one that nobody can ask."""
+        if self._pid != os.getpid():
+            return False
+        ours = os.fstat(file.fileno())
+        return identify(build_lock_path(self._folder, self._name)) == (ours.st_dev, ours.st_ino)
 
     def _claim(self) -> None:
         """Try one new name; in vain when a sweep came upon the file before it was locked."""

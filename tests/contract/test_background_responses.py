@@ -84,6 +84,13 @@ def test_a_refused_background_response_leaves_nothing(
         assert database.execute("SELECT count(*) FROM responses").fetchone() == (1,)
 
 
+def test_a_model_that_nobody_knows_is_refused_at_once(ask: Ask, backend: ScriptedBackend) -> None:
+    """Who polls would learn of it late, as of any failure."""
+    refused = ask(background=True, model="gpt-0")
+    assert (refused.status_code, refused.get_json()["error"]["code"]) == (404, "model_not_found")
+    assert (ask(background=True, model="gpt-5.5-low").status_code, len(backend.turns)) == (200, 1)
+
+
 def test_nobody_is_as_patient_as_a_background_response(ask: Ask, backend: ScriptedBackend) -> None:
     """It waits for a process for as long as its turn may take; a client, for as long as a queue may."""
     backend.script = [say("Hello"), end()]

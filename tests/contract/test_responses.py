@@ -210,6 +210,12 @@ def test_the_whole_response(ask: Ask, backend: ScriptedBackend) -> None:
             id="format",
         ),
         pytest.param(
+            {"input": [{"type": "item_reference", "id": "x" * 257}]},
+            "input[0].id",
+            "Must not be longer than 256 characters.",
+            id="a-long-id",
+        ),
+        pytest.param(
             {"input": [{"role": "assistant", "content": ""}]},
             "input",
             "Must say something.",
@@ -247,13 +253,14 @@ def test_what_has_no_effect_is_named(ask: Ask, backend: ScriptedBackend) -> None
         temperature=1,
         truncation="auto",
         text={"verbosity": "low", "format": {"type": "json_object"}},
-        include=["file_search_call.results"],
+        include=["file_search_call.results", "a\r\nx-odd: 日本"],
         max_output_tokens=5,
         user="me",
+        response_format={"type": "json_object"},
     )
     assert response.headers["x-proxy-ignored-params"] == (
-        "include=file_search_call.results, max_output_tokens=estimated, temperature,"
-        " text.format=instructed, text.verbosity, truncation, user"
+        "include, include=file_search_call.results, max_output_tokens=estimated, response_format,"
+        " temperature, text.format=instructed, text.verbosity, truncation, user"
     )
 
 
@@ -324,6 +331,10 @@ def test_a_search_cannot_be_demanded(
     assert (backend.prompts[-1].request.web_search, backend.prompts[-1].tools) == (True, ())
 
 
+def nest(levels: int) -> Any:
+    return [nest(levels - 1)] if levels else []
+
+
 @pytest.mark.parametrize(
     ("given", "key", "told"),
     [
@@ -331,6 +342,13 @@ def test_a_search_cannot_be_demanded(
         pytest.param({"top_p": "1"}, "top_p", 1.0, id="text"),
         pytest.param({"presence_penalty": True}, "presence_penalty", 0.0, id="a-flag"),
         pytest.param({"frequency_penalty": -2}, "frequency_penalty", -2, id="the-least"),
+        pytest.param({"service_tier": "auto"}, "service_tier", "default", id="no-tier-in-particular"),
+        pytest.param(
+            {"instructions": [{"role": "system", "content": "Hm.", "odd": nest(300)}]},
+            "instructions",
+            [{"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Hm."}]}],
+            id="instructions-built-anew",
+        ),
         pytest.param({"service_tier": "gold"}, "service_tier", "default", id="an-unknown-tier"),
         pytest.param({"prompt_cache_key": 7}, "prompt_cache_key", None, id="a-number-for-a-text"),
         pytest.param(

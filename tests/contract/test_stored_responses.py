@@ -6,11 +6,13 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any
 
+import flask
 import pytest
 from flask.testing import FlaskClient
 
 from app.lib.events import ReasoningDone
 from app.settings import Settings
+from app.store.limits import Limits
 from tests.contract.conftest import Ask, without_folder
 from tests.support.gateway import wait_until
 from tests.support.scripted_backend import Anew, ScriptedBackend, Step, call, end, say
@@ -74,12 +76,15 @@ def test_input_items_by_pages(ask: Ask, client: FlaskClient, backend: ScriptedBa
     assert client.get(f"/v1/responses/{first['id']}?stream=maybe").status_code == 400
 
 
-def test_what_is_not_there(ask: Ask, client: FlaskClient) -> None:
+def test_what_is_not_there(ask: Ask, client: FlaskClient, backend: ScriptedBackend) -> None:
+    backend.script = [say("Hello"), end()]
     previous = ask(previous_response_id="resp_none")
     assert (previous.status_code, previous.get_json()["error"]["code"]) == (
         400,
         "previous_response_not_found",
     )
+    twice = [{"type": "item_reference", "id": ask().get_json()["output"][0]["id"]}] * 2
+    assert (ask(input=twice[1:]).status_code, ask(input=twice).status_code) == (200, 400)
     referred = ask(input=[{"type": "item_reference", "id": "msg_none"}])
     assert (referred.status_code, referred.get_json()["error"]["code"]) == (404, "item_not_found")
     unserved = client.post("/v1/responses/compact", json={})
@@ -156,6 +161,30 @@ def test_results_alone_find_their_conversation(ask: Ask, backend: ScriptedBacken
         assert list_prompt(backend) == expected, request
 
 
+def test_a_conversation_that_is_too_large(app: flask.Flask, ask: Ask, backend: ScriptedBackend) -> None:
+    """Whatever it takes to read, no request holds up the worker for longer."""
+    backend.script = [say("Yes."), end()]
+    first = ask(input="x" * 1_000_000).get_json()
+    app.extensions["responses"]._limits = Limits(3600, 1 << 30, 900_000)
+    for request in (
+        {"previous_response_id": first["id"]},
+        {"input": [{"type": "item_reference", "id": f"msg_in000_{first['id'].removeprefix('resp_')}"}]},
+    ):
+        refused = ask(**request)
+        assert (refused.status_code, refused.get_json()["error"]["code"]) == (400, "context_length_exceeded")
+
+
+def test_what_was_deleted_on_its_way_is_not_stored(client: FlaskClient, backend: ScriptedBackend) -> None:
+    """The answer is complete, and says so."""
+    backend.script = [say("Hel"), say("lo") + end()]
+    body = {"model": "gpt-5.5", "input": "Hi", "stream": True}
+    chunks = iter(client.post("/v1/responses", json=body, buffered=False).response)
+    first = next(chunks)
+    client.delete(f"/v1/responses/{read_events(first)[0]['response']['id']}")
+    last = read_events(first + b"".join(chunks))[-1]
+    assert (last["type"], last["response"]["store"]) == ("response.completed", False)
+
+
 def test_a_long_conversation_is_gone_on_with(ask: Ask, client: FlaskClient, backend: ScriptedBackend) -> None:
     """By ids alone, also past what was deleted on the way."""
     backend.script = [say("Yes."), end()]
@@ -176,13 +205,15 @@ def test_reasoning_is_handed_back(ask: Ask, backend: ScriptedBackend) -> None:
     hidden = ask().get_json()
     told = [body["output"][0].get("encrypted_content") for body in (shown, hidden)]
     assert told == ["gAAA", None]
+    thought = {"type": "reasoning", "summary": [], "encrypted_content": "gAAA"}
     for body in (shown, hidden):
         ask(input="And?", previous_response_id=body["id"])
-        assert backend.prompts[-1].items[1] == {
-            "type": "reasoning",
-            "summary": [],
-            "encrypted_content": "gAAA",
-        }
+        assert backend.prompts[-1].items[1] == thought
+        ask(input=[{"role": "user", "content": "Hi"}, *body["output"], {"role": "user", "content": "And?"}])
+        assert backend.prompts[-1].items[1] == thought
+    unknown = hidden["output"][0] | {"id": "rs_unknown"}
+    ask(input=[unknown, {"role": "user", "content": "And?"}])
+    assert list_prompt(backend) == ["And?"]
 
 
 def test_an_output_nobody_asked_for_is_told_as_text(ask: Ask, backend: ScriptedBackend) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from app.store.database import StoreFault
+from app.store.limits import Limits
 from app.store.responses import ResponseStore, StoredResponse
 
 OWNER = "key-1"
@@ -94,7 +95,7 @@ class Commands:
 
 
 def serve(folder: pathlib.Path) -> None:
-    commands = Commands(ResponseStore(folder, TTL_S, MAX_BYTES, lock_timeout_s=10))
+    commands = Commands(ResponseStore(folder, Limits(TTL_S, MAX_BYTES), lock_timeout_s=10))
     for line in sys.stdin:
         name, *words = line.split()
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.lib.errors import InvalidRequest, ProxyError, RateLimited
+from app.lib.errors import InvalidRequest, NotFound, ProxyError, RateLimited
 from app.lib.events import Usage
 
 Body = dict[str, Any]
@@ -53,7 +53,7 @@ def name_error(error: ProxyError) -> str:
     match error:
         case RateLimited():
             return "rate_limit_exceeded"
-        case InvalidRequest():
+        case InvalidRequest() | NotFound():
             return "invalid_prompt"
         case _:
             return "server_error"

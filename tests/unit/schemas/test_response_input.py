@@ -117,7 +117,7 @@ HI = TextPart("Hi")
                 },
                 {"type": "reasoning", "summary": None},
             ],
-            (PastReasoning("gAAA", ("Hm.",)), PastReasoning(None)),
+            (PastReasoning("gAAA", ("Hm.",), "rs"), PastReasoning(None)),
             id="reasoning",
         ),
         pytest.param(
@@ -287,7 +287,7 @@ def test_bad_input(given: Any, path: str, message: str) -> None:
             id="output-in-parts",
         ),
         pytest.param(
-            PastReasoning("gAAA", ("Hm.",)),
+            PastReasoning("gAAA", ("Hm.",), "rs_7"),
             {
                 "id": "rs_7",
                 "type": "reasoning",
@@ -297,7 +297,9 @@ def test_bad_input(given: Any, path: str, message: str) -> None:
             id="reasoning",
         ),
         pytest.param(
-            PastReasoning(None), {"id": "rs_7", "type": "reasoning", "summary": []}, id="bare-reasoning"
+            PastReasoning(None, (), "rs_7"),
+            {"id": "rs_7", "type": "reasoning", "summary": []},
+            id="bare-reasoning",
         ),
     ],
 )

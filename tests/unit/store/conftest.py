@@ -9,10 +9,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from app.store.item_keys import Item
+from app.store.limits import Limits
 from app.store.responses import Conversation, ResponseStore
 from tests.support.store_process import MAX_BYTES, OWNER, TTL_S
 
 OpenStore = Callable[..., ResponseStore]
+Find = Callable[[ResponseStore, str, str], Item | None]
 
 
 class Clock:
@@ -38,7 +41,7 @@ def open_store(folder: pathlib.Path, clock: Clock) -> Iterator[OpenStore]:
     with contextlib.ExitStack() as stack:
 
         def open_store(max_bytes: int = MAX_BYTES, lock_timeout_s: float = 10) -> ResponseStore:
-            store = ResponseStore(folder, TTL_S, max_bytes, lock_timeout_s, clock)
+            store = ResponseStore(folder, Limits(TTL_S, max_bytes), lock_timeout_s, clock)
             return stack.enter_context(contextlib.closing(store))
 
         yield open_store
@@ -57,7 +60,8 @@ def count_rows(store: ResponseStore) -> dict[str, int]:
 
 
 def list_kept(store: ResponseStore, ids: list[str]) -> list[str]:
-    return [each for each in ids if store.get(OWNER, each)]
+    """Those that are in the file, whatever their worker says of them."""
+    return [each for each in ids if store.read_input(OWNER, each) is not None]
 
 
 def recall(store: ResponseStore, response_id: str) -> Conversation:
@@ -72,3 +76,11 @@ def hold_write_lock(path: pathlib.Path) -> Iterator[None]:
         other.execute("BEGIN IMMEDIATE")
         yield
         other.execute("ROLLBACK")
+
+
+def find_item(store: ResponseStore, owner: str, item_id: str) -> Item | None:
+    return store.find_items(owner, {("item", item_id)}).get(("item", item_id))
+
+
+def find_call(store: ResponseStore, owner: str, call_id: str) -> Item | None:
+    return store.find_items(owner, {("call", call_id)}).get(("call", call_id))

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.store.database import StoreFault
+from app.store.database import StoreFault, TooMuch
+from app.store.limits import Limits
 from app.store.responses import NOTHING, Conversation, ResponseStore
 from tests.support.store_process import MAX_BYTES, OWNER, TTL_S, build_body, build_response
-from tests.unit.store.conftest import Clock, OpenStore, count_rows, recall
+from tests.unit.store.conftest import Clock, OpenStore, count_rows, find_call, find_item, recall
 
 Item = dict[str, Any]
 #: Who follows whom: a conversation that forks.
@@ -161,7 +162,7 @@ def disown_a(store: ResponseStore, clock: Clock) -> None:
 
 
 def evict_a(store: ResponseStore, clock: Clock) -> None:
-    without_room = ResponseStore(store._database._path.parent, TTL_S, 1, 10, clock)
+    without_room = ResponseStore(store._database._path.parent, Limits(TTL_S, 1), 10, clock)
     with contextlib.closing(without_room):
         without_room.start()
 
@@ -269,8 +270,8 @@ def test_a_failed_begin_leaves_no_segments(store: ResponseStore) -> None:
     ("ask", "key"),
     [
         pytest.param(ResponseStore.get, "a", id="get"),
-        pytest.param(ResponseStore.find_item, "fc_1", id="an-item-of-the-output"),
-        pytest.param(ResponseStore.find_call, "1", id="a-call"),
+        pytest.param(find_item, "fc_1", id="an-item-of-the-output"),
+        pytest.param(find_call, "1", id="a-call"),
     ],
 )
 def test_an_input_is_not_read_for_what_is_not_in_it(
@@ -298,9 +299,9 @@ def test_an_item_is_found_where_it_came_from(
     """A response answers for its own items, not for the conversation before them."""
     keep(store, "a")
     keep(store, "b", recall(store, "a"))
-    had_all = all(store.find_item(OWNER, each) for each in WHOLE["b"])
+    had_all = all(find_item(store, OWNER, each) for each in WHOLE["b"])
     store.delete(OWNER, "a")
-    assert (had_all, store.find_item(OWNER, item_id)) == (True, expected)
+    assert (had_all, find_item(store, OWNER, item_id)) == (True, expected)
 
 
 def test_a_call_recalls_the_conversation_in_which_it_was_made(store: ResponseStore) -> None:
@@ -328,7 +329,7 @@ class Model:
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.clock = Clock()
-        self.store = ResponseStore(folder, TTL_S, MAX_BYTES, 10, self.clock)
+        self.store = ResponseStore(folder, Limits(TTL_S, MAX_BYTES), 10, self.clock)
         self.held: dict[str, list[Item]] = {}
         self.made_s: dict[str, float] = {}
 
@@ -384,3 +385,39 @@ def test_whatever_comes_and_goes_each_conversation_is_whole(steps: list[tuple[st
                 model.delete(name)
             rows = count_rows(model.store)
     assert rows == dict.fromkeys(rows, 0)
+
+
+def test_a_response_that_holds_several_items_is_read_once(store: ResponseStore) -> None:
+    items = [build_item(f"ask-{number}") for number in range(700)]
+    store.begin(OWNER, build_response("a", "completed"), items)
+    read: list[str] = []
+    watch(store, read.append)
+    found = store.find_items(OWNER, {("item", item["id"]) for item in items})
+    assert found == {("item", item["id"]): item for item in items}
+    assert sum("SELECT body" in sql or "SELECT items" in sql for sql in read) == 2
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        pytest.param(lambda store: store.recall(OWNER, "b"), id="a-conversation"),
+        pytest.param(lambda store: store.read_input(OWNER, "b"), id="an-input"),
+        pytest.param(
+            lambda store: store.find_items(OWNER, {("item", "ask-a"), ("item", "ask-b")}), id="items"
+        ),
+    ],
+)
+def test_no_request_has_more_read_than_it_may(
+    folder: pathlib.Path, clock: Clock, ask: Callable[[ResponseStore], object]
+) -> None:
+    for max_read_bytes, is_enough in ((1 << 20, True), (1000, False)):
+        limits = Limits(TTL_S, MAX_BYTES, max_read_bytes)
+        with contextlib.closing(ResponseStore(folder, limits, 10, clock)) as store:
+            if is_enough:
+                store.begin(OWNER, build_response("a", "completed"), [build_item("ask-a", "x" * 600)])
+                own = [build_item("ask-b", "x" * 600)]
+                store.begin(OWNER, build_response("b", "completed"), own, recall(store, "a"))
+                assert ask(store)
+            else:
+                with pytest.raises(TooMuch):
+                    ask(store)

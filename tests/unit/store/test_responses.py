@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -12,7 +13,7 @@ import pytest
 from app.store.database import StoreFault
 from app.store.responses import ResponseStore, StoredResponse
 from tests.support.store_process import OWNER, TTL_S, build_body, build_response, run_store
-from tests.unit.store.conftest import Clock, OpenStore, count_rows, list_kept
+from tests.unit.store.conftest import Clock, OpenStore, count_rows, find_call, find_item, list_kept
 
 OTHER = "key-2"
 STATUSES = ("queued", "in_progress", "completed", "incomplete", "failed", "cancelled")
@@ -41,9 +42,9 @@ def look_up(store: ResponseStore, owner: str, response_id: str = "resp_1") -> li
     return [
         store.get(owner, response_id),
         store.read_input(owner, response_id),
-        store.find_item(owner, "msg_0"),
-        store.find_item(owner, "msg_1"),
-        store.find_call(owner, "call_1"),
+        find_item(store, owner, "msg_0"),
+        find_item(store, owner, "msg_1"),
+        find_call(store, owner, "call_1"),
         *(conversation and (conversation.items, conversation.tail) for conversation in recalled),
     ]
 
@@ -97,19 +98,21 @@ def test_an_id_is_taken_once(store: ResponseStore) -> None:
 @pytest.mark.parametrize(
     ("find", "key", "expected"),
     [
-        pytest.param("find_item", "msg_1", MESSAGE, id="output"),
-        pytest.param("find_item", "fc_1", CALL, id="call-by-its-item-id"),
-        pytest.param("find_item", "msg_0", QUESTION, id="input"),
-        pytest.param("find_item", "call_1", None, id="a-call-id-is-no-item-id"),
-        pytest.param("find_item", "resp_1", None, id="unknown"),
-        pytest.param("find_call", "call_1", CALL, id="call"),
-        pytest.param("find_call", "call_0", None, id="a-result-is-no-call"),
-        pytest.param("find_call", "fc_1", None, id="an-item-id-is-no-call-id"),
+        pytest.param(find_item, "msg_1", MESSAGE, id="output"),
+        pytest.param(find_item, "fc_1", CALL, id="call-by-its-item-id"),
+        pytest.param(find_item, "msg_0", QUESTION, id="input"),
+        pytest.param(find_item, "call_1", None, id="a-call-id-is-no-item-id"),
+        pytest.param(find_item, "resp_1", None, id="unknown"),
+        pytest.param(find_call, "call_1", CALL, id="call"),
+        pytest.param(find_call, "call_0", None, id="a-result-is-no-call"),
+        pytest.param(find_call, "fc_1", None, id="an-item-id-is-no-call-id"),
     ],
 )
-def test_items_are_found_by_their_ids(store: ResponseStore, find: str, key: str, expected: Any) -> None:
+def test_items_are_found_by_their_ids(
+    store: ResponseStore, find: Callable[..., Any], key: str, expected: Any
+) -> None:
     begin_full(store)
-    assert getattr(store, find)(OWNER, key) == expected
+    assert find(store, OWNER, key) == expected
 
 
 def test_the_newest_of_equal_ids_is_found(store: ResponseStore) -> None:
@@ -117,7 +120,7 @@ def test_the_newest_of_equal_ids_is_found(store: ResponseStore) -> None:
     newer = [MESSAGE | {"content": "newer"}, CALL | {"arguments": "newer"}]
     store.begin(OWNER, build_response("resp_2", "completed", output=newer), [])
     store.begin(OTHER, build_response("resp_3", "completed", output=OUTPUT), [])
-    found = [store.find_item(OWNER, "msg_1"), store.find_call(OWNER, "call_1")]
+    found = [find_item(store, OWNER, "msg_1"), find_call(store, OWNER, "call_1")]
     maker = store.recall_call(OWNER, "call_1")
     assert (found, maker and maker.items) == (newer, newer)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import pathlib
+import sqlite3
 import time
 
 import pytest
@@ -174,12 +176,34 @@ def test_what_could_not_be_finished_is_deleted_soon(
     store.disown("lost")
     timer.pass_(sweep.SHORT_PERIOD_S)
     store.begin(OWNER, build_response("next"), [])
-    before = store.get(OWNER, "lost")
+    before = list_kept(store, ["lost"])
     store.finish(OWNER, build_body("next", "completed"))
     assert (before, count_rows(store)) == (
-        build_response("lost"),
+        ["lost"],
         {"events": 0, "item_keys": 0, "responses": 1, "segments": 0},
     )
+
+
+def test_what_could_not_be_finished_is_unknown_at_once(store: ResponseStore, timer: Timer) -> None:
+    """It would be told as under way otherwise; and whoever asks has it deleted."""
+    store.begin(OWNER, build_response("lost"), [])
+    store.disown("lost")
+    assert (store.get(OWNER, "lost"), store.get_status(OWNER, "lost")) == (None, None)
+    timer.pass_(sweep.SHORT_PERIOD_S)
+    store.get(OWNER, "lost")
+    assert list_kept(store, ["lost"]) == []
+
+
+def test_one_that_cannot_be_read_is_in_nobody_s_way(open_store: OpenStore, folder: pathlib.Path) -> None:
+    """SQLite does not look after what is inside a value."""
+    with contextlib.closing(open_store()) as killed:
+        killed.begin(OWNER, build_response("torn"), [{"id": "ask"}])
+        killed.begin(OWNER, build_response("sound"), [])
+    with contextlib.closing(sqlite3.connect(folder / FILE_NAME)) as connection, connection:
+        connection.execute("UPDATE responses SET body = '{\"id\": ' WHERE id = 'torn'")
+    store = open_store()
+    store.start()
+    assert (list_kept(store, ["torn", "sound"]), store.get_status(OWNER, "sound")) == (["sound"], "failed")
 
 
 def test_what_a_sweep_could_not_delete_is_left_to_the_next(
