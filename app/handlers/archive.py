@@ -15,7 +15,7 @@ from app.lib.request import HistoryItem, ItemReference, PastCall, PastOutput, Pa
 from app.schemas.response_input import read_input
 from app.schemas.responses import ResponsesRequest
 from app.store.database import StoreFault, TooMuch
-from app.store.responses import NOTHING, UNDER_WAY, Conversation, ResponseStore, StoredResponse
+from app.store.responses import NOTHING, Conversation, ResponseStore, Standing, StoredResponse
 
 log = logging.getLogger(__name__)
 
@@ -54,9 +54,8 @@ class Archive:
         is_gone = ask(lambda: self._store.delete(self._owner, response_id))
         require(is_gone or None, response_id)
 
-    def is_over(self, response_id: str) -> bool:
-        status = ask(lambda: self._store.get_status(self._owner, response_id))
-        return require(status, response_id) not in UNDER_WAY
+    def get_standing(self, response_id: str) -> Standing:
+        return require(ask(lambda: self._store.get_standing(self._owner, response_id)), response_id)
 
     def ask_cancel(self, response_id: str) -> None:
         ask(lambda: self._store.ask_cancel(self._owner, response_id))
@@ -82,11 +81,11 @@ class Archive:
         return ask_lightly(lambda: self._store.recall_call(self._owner, call_id)) or NOTHING
 
     def _recall(self, response_id: str) -> Conversation:
-        found = ask(lambda: self._store.get(self._owner, response_id))
-        is_over = found is not None and found.status not in UNDER_WAY
-        recalled = ask(lambda: self._store.recall(self._owner, response_id)) if is_over else None
+        standing = ask(lambda: self._store.get_standing(self._owner, response_id))
+        is_running = standing is not None and not standing.is_over
+        recalled = None if is_running else ask(lambda: self._store.recall(self._owner, response_id))
         if recalled is None:
-            why = "not found" if found is None or is_over else "is not finished yet"
+            why = "is not finished yet" if is_running else "not found"
             raise UnknownPrevious(
                 f"Previous response with id '{response_id}' {why}.", param="previous_response_id"
             )

@@ -32,7 +32,7 @@ class Follower:
         self._keepalive_s = settings.keepalive_s
         self._deadline_s = time.monotonic() + settings.total_timeout_s + SPARE_S
         self._next_check_s = 0.0
-        self._has_ended = False
+        self._is_over = False
 
     def frames(self, after: int) -> Iterator[bytes]:
         """Every frame behind that number, to the end of the response."""
@@ -67,8 +67,8 @@ class Follower:
             return b""
         self._next_check_s = time.monotonic() + LAST_EVENTS_S
         try:
-            was_ended, self._has_ended = self._has_ended, self._archive.is_over(self._response_id)
-            return self._tell_end(after) if was_ended else b""
+            was_over, self._is_over = self._is_over, self._archive.get_standing(self._response_id).is_over
+            return self._tell_end(after) if was_over else b""
         except UnknownResponse as error:  # deleted meanwhile
             return encode_end(error, after)
 

@@ -14,7 +14,7 @@ from app.handlers.stream import SSE_HEADERS
 from app.lib.dialects.response_body import Body, hide_encrypted, hide_in_item
 from app.lib.errors import InvalidRequest, NotFound
 from app.settings import Settings
-from app.store.responses import UNDER_WAY, ResponseStore
+from app.store.responses import ResponseStore
 
 # How long a cancelled response may take to end before its client is told that it still runs.
 CANCEL_TIMEOUT_S = 5.0
@@ -42,10 +42,9 @@ class StoredResponses:
 
     def get(self, response_id: str) -> flask.Response:
         archive = self._open()
-        found = archive.get(response_id)
         if not read_flag("stream"):
-            return json_response(show(found.body))
-        if not found.is_background:
+            return json_response(show(archive.get(response_id).body))
+        if not archive.get_standing(response_id).is_background:
             raise InvalidRequest("Only a background response can be streamed again.", param="stream")
         follower = Follower(archive, response_id, flask.g.access.client, self._settings)
         return flask.Response(follower.frames(read_number("starting_after", -1)), headers=SSE_HEADERS)
@@ -61,8 +60,8 @@ class StoredResponses:
 
     def cancel(self, response_id: str) -> flask.Response:
         archive = self._open()
-        found = archive.get(response_id)
-        if found.status in UNDER_WAY and not found.is_background:
+        standing = archive.get_standing(response_id)
+        if not standing.is_over and not standing.is_background:
             raise InvalidRequest("Only a background response can be cancelled; end the others by leaving.")
         return json_response(show(cancel_response(archive, response_id)))
 
@@ -79,7 +78,7 @@ def cancel_response(archive: Archive, response_id: str) -> Body:
     """Have whichever worker runs it end it; its state then, or after a while."""
     deadline_s = time.monotonic() + CANCEL_TIMEOUT_S
     archive.ask_cancel(response_id)
-    while not archive.is_over(response_id) and time.monotonic() < deadline_s:
+    while not archive.get_standing(response_id).is_over and time.monotonic() < deadline_s:
         time.sleep(LOOK_PERIOD_S)
     return archive.get(response_id).body
 

@@ -39,6 +39,18 @@ class StoredResponse:
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """How far a response has come."""
+
+    status: str
+    is_background: bool
+
+    @property
+    def is_over(self) -> bool:
+        return self.status not in UNDER_WAY
+
+
+@dataclass(frozen=True, slots=True)
 class Conversation:
     """What a response belongs behind: the input and output of a stored one, or nothing."""
 
@@ -125,13 +137,14 @@ class ResponseStore:
             return StoredResponse(response_id, status, decode(body), bool(is_background))
         return None
 
-    def get_status(self, owner: str, response_id: str) -> str | None:
-        """Just that; for those who look again and again."""
+    def get_standing(self, owner: str, response_id: str) -> Standing | None:
+        """As get, without the body; for those who look again and again."""
         if self._is_disowned(response_id):
             return None
         whose = (response_id, owner, self._oldest_s())
-        sql = f"SELECT status FROM responses WHERE {LIVE}"  # noqa: S608  LIVE is ours
-        return next((status for (status,) in self._database.read(sql, whose)), None)
+        sql = f"SELECT status, is_background FROM responses WHERE {LIVE}"  # noqa: S608  LIVE is ours
+        rows = self._database.read(sql, whose)
+        return next((Standing(status, bool(is_background)) for status, is_background in rows), None)
 
     def read_input(self, owner: str, response_id: str) -> list[Item] | None:
         """All that the model was told, in order; None as of get."""
@@ -165,7 +178,7 @@ class ResponseStore:
 
     def read_events(self, response_id: str, after: int, limit: int) -> list[tuple[int, bytes]]:
         return self._database.read(
-            "SELECT sequence, frame FROM events JOIN responses ON number = response"
+            "SELECT sequence, frame FROM events JOIN responses ON responses.number = response"
             " WHERE id = ? AND sequence > ? ORDER BY sequence LIMIT ?",
             (response_id, after, limit),
         )
@@ -244,7 +257,8 @@ def insert_events(connection: sqlite3.Connection, response_id: str, events: list
         return False
     # A writer that saw a failure may send a frame again that was kept after all.
     connection.executemany(
-        "INSERT OR IGNORE INTO events VALUES (?, ?, ?)", [(*found, *event) for event in events]
+        "INSERT OR IGNORE INTO events (response, sequence, frame) VALUES (?, ?, ?)",
+        [(*found, *event) for event in events],
     )
     return True
 

@@ -38,11 +38,13 @@ MIGRATIONS = (
     ) WITHOUT ROWID;
     CREATE INDEX item_keys_by_response ON item_keys (response);
 
+    -- With numbers of its own: to find a row by a key of two, SQLite would read whole frames on its way.
     CREATE TABLE events (
+        number INTEGER PRIMARY KEY,
         response INTEGER NOT NULL REFERENCES responses ON DELETE CASCADE,
         sequence INTEGER NOT NULL,
         frame BLOB NOT NULL,
-        PRIMARY KEY (response, sequence)
-    ) WITHOUT ROWID;
+        UNIQUE (response, sequence)
+    );
     """,
 )

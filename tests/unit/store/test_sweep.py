@@ -12,7 +12,7 @@ import pytest
 
 from app.store import sweep
 from app.store.database import StoreFault
-from app.store.responses import FILE_NAME, ResponseStore
+from app.store.responses import FILE_NAME, ResponseStore, Standing
 from tests.support.store_process import OWNER, TTL_S, build_body, build_response
 from tests.unit.store.conftest import Clock, OpenStore, count_rows, hold_write_lock, list_kept, recall
 
@@ -188,7 +188,7 @@ def test_what_could_not_be_finished_is_unknown_at_once(store: ResponseStore, tim
     """It would be told as under way otherwise; and whoever asks has it deleted."""
     store.begin(OWNER, build_response("lost"), [])
     store.disown("lost")
-    assert (store.get(OWNER, "lost"), store.get_status(OWNER, "lost")) == (None, None)
+    assert (store.get(OWNER, "lost"), store.get_standing(OWNER, "lost")) == (None, None)
     timer.pass_(sweep.SHORT_PERIOD_S)
     store.get(OWNER, "lost")
     assert list_kept(store, ["lost"]) == []
@@ -203,7 +203,8 @@ def test_one_that_cannot_be_read_is_in_nobody_s_way(open_store: OpenStore, folde
         connection.execute("UPDATE responses SET body = '{\"id\": ' WHERE id = 'torn'")
     store = open_store()
     store.start()
-    assert (list_kept(store, ["torn", "sound"]), store.get_status(OWNER, "sound")) == (["sound"], "failed")
+    assert list_kept(store, ["torn", "sound"]) == ["sound"]
+    assert store.get_standing(OWNER, "sound") == Standing("failed", is_background=False)
 
 
 def test_what_a_sweep_could_not_delete_is_left_to_the_next(
