@@ -16,8 +16,9 @@ workers = settings.workers
 worker_class = "gevent"
 worker_connections = 2000
 keepalive = 5
-timeout = 60
 graceful_timeout = round(settings.graceful_timeout_s)
+# A worker that ends is silent for as long as its background responses may take.
+timeout = max(60, graceful_timeout + 10)
 control_socket_disable = True
 loglevel = "warning"
 # No header of a client's becomes part of the environment (SCRIPT_NAME, PATH_INFO).

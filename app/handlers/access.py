@@ -136,10 +136,14 @@ class Access:
         about = {"choice": note.choice, "row": note.row, "reason": note.reason, "output_mode": mode}
         crumbs.log(level, note.kind.value, extra={"fields": {"request_id": self.request_id, **about}})
 
+    def let_go(self) -> None:
+        """Release what the request holds, which may note more. Safe to call again."""
+        self._closers.close()
+
     def close(self) -> None:
-        """Release what the request held, which may note more, then write its line. Safe to call again."""
+        """Release what the request holds, then write its line. Safe to call again."""
         try:
-            self._closers.close()
+            self.let_go()
         finally:
             fields, self._fields = self._fields, {}
             if fields:

@@ -15,7 +15,7 @@ from app.lib.request import HistoryItem, ItemReference, PastCall, PastOutput, Pa
 from app.schemas.response_input import read_input
 from app.schemas.responses import ResponsesRequest
 from app.store.database import StoreFault, TooMuch
-from app.store.responses import NOTHING, Conversation, ResponseStore, Standing, StoredResponse
+from app.store.responses import NOTHING, Conversation, ResponseStore, Standing
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Archive:
         self._store = store
         self._owner = owner
 
-    def get(self, response_id: str) -> StoredResponse:
+    def get(self, response_id: str) -> Body:
         return require(ask(lambda: self._store.get(self._owner, response_id)), response_id)
 
     def read_input(self, response_id: str) -> list[Body]:
@@ -82,10 +82,10 @@ class Archive:
 
     def _recall(self, response_id: str) -> Conversation:
         standing = ask(lambda: self._store.get_standing(self._owner, response_id))
-        is_running = standing is not None and not standing.is_over
-        recalled = None if is_running else ask(lambda: self._store.recall(self._owner, response_id))
+        is_over = standing is not None and standing.is_over
+        recalled = ask(lambda: self._store.recall(self._owner, response_id)) if is_over else None
         if recalled is None:
-            why = "is not finished yet" if is_running else "not found"
+            why = "not found" if standing is None or is_over else "is not finished yet"
             raise UnknownPrevious(
                 f"Previous response with id '{response_id}' {why}.", param="previous_response_id"
             )
@@ -133,7 +133,11 @@ class Archive:
             yield item
 
     def _find_lightly(self, keys: set[tuple[str, str]]) -> dict[tuple[str, str], Body]:
-        return ask_lightly(lambda: self._store.find_items(self._owner, keys)) or {}
+        """None of them rather than an error: the request is complete without."""
+        try:
+            return ask_lightly(lambda: self._store.find_items(self._owner, keys)) or {}
+        except ContextTooLong:
+            return {}
 
 
 def ask(question: Callable[[], T]) -> T:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from app.handlers.recording import RecordedStream
+from app.handlers.recording import CANCELLED, RecordedStream
 from app.lib.errors import GatewayBusy
 from app.lib.events import TurnEvent
 from app.lib.sse import DONE
@@ -18,7 +18,7 @@ from app.store.responses import ResponseStore
 log = logging.getLogger(__name__)
 
 FRAME_END = b"\n\n"
-LOOK_PERIOD_S = 0.25
+CANCEL_LOOK_S = 0.25
 
 
 class Background:
@@ -98,20 +98,24 @@ class EventLog:
         """Whether somebody, at whatever worker, asked for the end; looked up now and then."""
         if time.monotonic() < self._next_look_s:
             return False
-        self._next_look_s = time.monotonic() + LOOK_PERIOD_S
+        self._next_look_s = time.monotonic() + CANCEL_LOOK_S
         try:
             return self._store.is_cancel_asked(self._response_id)
         except StoreFault:
             return False
 
 
-def run_unattended(recorded: RecordedStream, batches: Iterator[list[TurnEvent]], events: EventLog) -> None:
-    """Run a response to its end, or until it is cancelled."""
+def run_unattended(
+    recorded: RecordedStream, start: Callable[[], Iterator[list[TurnEvent]]], events: EventLog
+) -> None:
+    """Run a response to its end, or until it is cancelled; whatever happens, it ends for those who wait."""
     try:
         events.add(recorded.open())
-        for batch in batches:
+        for batch in start():
             events.add(recorded.feed(batch))
             if events.is_cancelled():
                 break
-    finally:  # whatever happens, nobody is left waiting for an end
-        events.add(recorded.cancel())
+        events.add(recorded.end(CANCELLED))
+    except Exception:
+        recorded.break_off()
+        raise

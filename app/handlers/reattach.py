@@ -6,20 +6,18 @@ import time
 from collections.abc import Iterator
 
 from app.handlers.archive import Archive
-from app.lib.dialects.response_body import Body, build_error, hide_encrypted
+from app.lib.dialects.response_body import Body, build_error, hide_encrypted, tell_end
 from app.lib.errors import BackendTimeout, ProxyError, StoreUnavailable, UnknownResponse
 from app.lib.sse import DONE, KEEPALIVE, encode_event
 from app.pipeline import Client
 from app.settings import Settings
 
-LOOK_PERIOD_S = 0.05
+FOLLOW_PERIOD_S = 0.05
 # The last events are written just behind the response itself; a worker that was killed never wrote them.
 LAST_EVENTS_S = 1.0
 # A response that runs into its own deadline is still told of.
 SPARE_S = 10.0
 LAST = tuple(b"event: response.%s\n" % end for end in (b"completed", b"incomplete", b"failed"))
-#: What tells of an end that has no event of its own.
-TOLD_AS = {"cancelled": "failed"}
 
 
 class Follower:
@@ -46,7 +44,7 @@ class Follower:
                 written_s = time.monotonic()
             if chunk.endswith(DONE):
                 return
-            time.sleep(LOOK_PERIOD_S)
+            time.sleep(FOLLOW_PERIOD_S)
 
     def _look(self, after: int) -> tuple[bytes, int]:
         """What came behind that number, and the number of the last."""
@@ -76,11 +74,8 @@ class Follower:
         before = self._archive.read_events(self._response_id, after - 1)
         if before and before[0][1].startswith(LAST):
             return DONE  # the client had the last one
-        body = self._archive.get(self._response_id).body
-        status = TOLD_AS.get(body["status"], body["status"])
-        return encode_last(
-            f"response.{status}", {"response": hide_encrypted(body) | {"status": status}}, after
-        )
+        kind, told = tell_end(self._archive.get(self._response_id))
+        return encode_last(kind, {"response": hide_encrypted(told)}, after)
 
 
 def encode_end(error: ProxyError, after: int) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import time
@@ -11,17 +12,18 @@ from app.handlers.access import Access
 from app.handlers.archive import Context
 from app.lib.dialects.response_body import Body, ResponseIdentity, build_response, hide_encrypted
 from app.lib.dialects.responses import ResponsesStream
-from app.lib.errors import ClientGone, InternalError
+from app.lib.errors import ClientGone, InternalError, ProxyError
 from app.lib.events import Failed, TurnEvent
 from app.store.database import StoreFault
-from app.store.responses import ResponseStore, StoredResponse
+from app.store.responses import ResponseStore
 
 log = logging.getLogger(__name__)
 
-# Who polls for a response learns what becomes of it from the store alone.
-BACKGROUND_PATIENCE_S = 600.0
+# Who polls for a response learns of its end from the store alone.
+POLLED_PATIENCE_S = 600.0
 RETRY_PAUSE_S = 0.5
-CANCELLED = ClientGone("The response was cancelled.", code="response_cancelled")
+CANCELLED = ClientGone("The response was cancelled.")
+BROKEN = {"code": "server_error", "message": "The gateway failed; its log has the details."}
 
 
 class Record:
@@ -32,8 +34,9 @@ class Record:
         self._store = store
         self._access = access
         self._context = context
-        #: Whether it was to be kept while it is under way.
+        #: Whether it is kept while it is under way, and whether its end was written.
         self.has_begun = False
+        self.has_ended = False
 
     @property
     def is_kept(self) -> bool:
@@ -42,18 +45,24 @@ class Record:
     def begin(self, body: Body) -> None:
         """Keep a response that is under way, so that it is known whatever becomes of us."""
         self._write(body)
-        self.has_begun = True
+        self.has_begun = self.is_kept
+
+    def update(self, body: Body) -> None:
+        """Say how far it has come; where that fails, its end will say more."""
+        if self._store is not None:
+            with contextlib.suppress(StoreFault):
+                self._put(self._store, body)
 
     def finish(self, final: Body) -> Body:
         """Commit the finished response; comes back as it is to be told."""
         is_complete = final["status"] == "completed"
         kept = final | {"completed_at": int(time.time()) if is_complete else None, "store": self.is_kept}
-        self._write(kept)
+        self._write(kept, POLLED_PATIENCE_S if self.has_begun and kept["background"] else 0.0)
+        self.has_ended = True
         return kept | {"store": self.is_kept}
 
-    def _write(self, body: Body) -> None:
-        is_polled = self.has_begun and body["background"]
-        deadline_s = time.monotonic() + (BACKGROUND_PATIENCE_S if is_polled else 0)
+    def _write(self, body: Body, patience_s: float = 0.0) -> None:
+        deadline_s = time.monotonic() + patience_s
         while self._store is not None:
             try:
                 self._put(self._store, body)
@@ -62,16 +71,15 @@ class Record:
                 if time.monotonic() >= deadline_s:
                     self._give_up(self._store, body, error)
                     return
+            self._access.let_go()  # the turn is over: its process need not wait for a disk
             time.sleep(RETRY_PAUSE_S)
 
     def _put(self, store: ResponseStore, body: Body) -> None:
-        if self.has_begun:
-            if not store.finish(self._access.owner, body):
-                self._store = None  # deleted meanwhile, and so is not kept
-            return
-        stored = StoredResponse(body["id"], body["status"], body, body["background"])
-        items = self._context.build_input(body["id"].removeprefix("resp_"))
-        store.begin(self._access.owner, stored, items, self._context.earlier)
+        if not self.has_begun:
+            items = self._context.build_input(body["id"].removeprefix("resp_"))
+            store.begin(self._access.owner, body, items, self._context.earlier)
+        elif not store.update(self._access.owner, body):
+            self._store = None  # deleted meanwhile, and so is not kept
 
     def _give_up(self, store: ResponseStore, body: Body, error: StoreFault) -> None:
         self._store = None
@@ -89,9 +97,15 @@ class RecordedStream:
         self.identity = identity
         self._record = record
         self._stream = ResponsesStream(identity)
+        self._is_open = False
 
     def open(self) -> bytes:
-        self._record.begin(build_response(self.identity, "in_progress"))
+        self._is_open = True
+        running = build_response(self.identity, "in_progress")
+        if self._record.has_begun:
+            self._record.update(running)
+        else:
+            self._record.begin(running)
         if not self._record.is_kept:
             echo = self.identity.echo | {"store": False}
             self._stream.identity = dataclasses.replace(self.identity, echo=echo)
@@ -116,17 +130,14 @@ class RecordedStream:
 
     def leave(self) -> None:
         """The client is gone, before the end or behind it."""
-        if self._record.has_begun:
-            self.cancel()
+        if self._is_open:
+            self.end(CANCELLED)
 
-    def cancel(self) -> bytes:
-        """End a response that nobody wants any more, if it has not ended.
+    def end(self, error: ProxyError) -> bytes:
+        """End a response from outside its turn, if it has not ended."""
+        return b"" if self._stream.final is not None else self.feed([Failed(error)])
 
-        No event has a name for that: the last one is that of a failure.
-        """
-        if self._stream.final is not None:
-            return b""
-        left = self._stream.feed([Failed(CANCELLED)])
-        final: Body = self._stream.final or {}
-        self._record.finish(final | {"status": "cancelled", "error": None})
-        return left + self._stream.close(final)
+    def break_off(self) -> None:
+        """Keep an end that needs nothing of what broke; who follows the response is told from there."""
+        if not self._record.has_ended:
+            self._record.finish(build_response(self.identity, "failed") | {"error": BROKEN})

@@ -99,7 +99,9 @@ class ResponsesEndpoint:
     def _work(self, access: Access, prompt: Prompt, recorded: RecordedStream) -> None:
         identity = recorded.identity
         try:
-            run_unattended(recorded, self._run(access, prompt, identity), EventLog(self._store, identity.id))
+            run_unattended(
+                recorded, lambda: self._run(access, prompt, identity), EventLog(self._store, identity.id)
+            )
         finally:
             access.close()
 

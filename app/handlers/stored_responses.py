@@ -9,17 +9,18 @@ import flask
 
 from app.handlers.archive import Archive
 from app.handlers.http import json_response
-from app.handlers.reattach import LOOK_PERIOD_S, Follower
+from app.handlers.reattach import Follower
 from app.handlers.stream import SSE_HEADERS
 from app.lib.dialects.response_body import Body, hide_encrypted, hide_in_item
 from app.lib.errors import InvalidRequest, NotFound
+from app.schemas.responses import ENCRYPTED
 from app.settings import Settings
 from app.store.responses import ResponseStore
 
 # How long a cancelled response may take to end before its client is told that it still runs.
 CANCEL_TIMEOUT_S = 5.0
+CANCEL_PERIOD_S = 0.05
 MAX_LIMIT = 100
-ENCRYPTED = "reasoning.encrypted_content"
 FLAGS = {"true": True, "false": False}
 
 
@@ -43,7 +44,7 @@ class StoredResponses:
     def get(self, response_id: str) -> flask.Response:
         archive = self._open()
         if not read_flag("stream"):
-            return json_response(show(archive.get(response_id).body))
+            return json_response(show(archive.get(response_id)))
         if not archive.get_standing(response_id).is_background:
             raise InvalidRequest("Only a background response can be streamed again.", param="stream")
         follower = Follower(archive, response_id, flask.g.access.client, self._settings)
@@ -79,8 +80,8 @@ def cancel_response(archive: Archive, response_id: str) -> Body:
     deadline_s = time.monotonic() + CANCEL_TIMEOUT_S
     archive.ask_cancel(response_id)
     while not archive.get_standing(response_id).is_over and time.monotonic() < deadline_s:
-        time.sleep(LOOK_PERIOD_S)
-    return archive.get(response_id).body
+        time.sleep(CANCEL_PERIOD_S)
+    return archive.get(response_id)
 
 
 def show(body: Body) -> Body:

@@ -1,4 +1,4 @@
-"""Runs one turn for a request, in either dialect: it ends with the request, whatever becomes of that."""
+"""Runs one turn on the account of a request, in either dialect: it ends with that, whatever happens."""
 
 from __future__ import annotations
 

@@ -10,6 +10,8 @@ from app.lib.events import (
     Began,
     FinishReason,
     MessageDone,
+    Note,
+    NoteKind,
     Reasoning,
     ReasoningDelta,
     ReasoningDone,
@@ -72,9 +74,12 @@ class Choice:
                 return []
 
     def put_behind_thoughts(self, shown: list[TurnEvent]) -> list[TurnEvent]:
-        """What is shown, behind the reasoning that led to it."""
-        if not shown:
-            return []
+        """What is shown, behind the reasoning that led to it; that to a call nobody sees is forgotten."""
+        notes = [event.kind for event in shown if isinstance(event, Note)]
+        if NoteKind.CALLS_SENT_BACK in notes:
+            self._silent.clear()
+        if len(notes) == len(shown):
+            return shown
         silent, self._silent = self._silent, []
         return [*silent, *shown]
 

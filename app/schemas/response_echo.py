@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, assert_never
 
 from app.lib.prompt import Item, build_item
 from app.lib.request import HistoryItem, TurnRequest
 from app.lib.tool_registry import ChoiceMode, ToolChoice, ToolSpec
-from app.schemas.tools import is_web_search
+from app.schemas.tools import DeclaredTools, WebSearch
 
 #: Said of every request as it came, or as it is where the client left it out.
 DEFAULTS: dict[str, Any] = {
@@ -48,14 +48,17 @@ TIERS = ("default", "flex", "scale", "priority")
 
 
 def build_echo(
-    original: dict[str, Any], turn: TurnRequest, instructions: tuple[HistoryItem, ...]
+    original: dict[str, Any],
+    turn: TurnRequest,
+    tools: DeclaredTools,
+    instructions: tuple[HistoryItem, ...],
 ) -> dict[str, Any]:
     given = {name: pick(original, name, default) for name, default in DEFAULTS.items()}
     reasoning, text = original.get("reasoning") or {}, original.get("text") or {}
     return given | {
         "instructions": build_instructions(given["instructions"], instructions),
         "service_tier": given["service_tier"] if given["service_tier"] in TIERS else "default",
-        "tools": [build_tool(raw, turn) for raw in original.get("tools") or ()],
+        "tools": [build_tool(tool) for tool in tools.tools],
         "tool_choice": build_choice(turn.tools.choice),
         "parallel_tool_calls": turn.parallel,
         "reasoning": {
@@ -108,22 +111,16 @@ def build_format(raw: dict[str, Any] | None) -> dict[str, Any]:
     return told if raw.get("description") is None else told | {"description": raw["description"]}
 
 
-def build_tool(raw: dict[str, Any], turn: TurnRequest) -> dict[str, Any]:
+def build_tool(tool: ToolSpec | WebSearch) -> dict[str, Any]:
     """A tool in the flat shape, whichever it came in."""
-    if is_web_search(raw):
-        return {"type": raw["type"]}
-    name: str = raw.get("name") or raw["function"]["name"]
-    return build_function(turn.tools.get(name) or ToolSpec(name))
-
-
-def build_function(spec: ToolSpec) -> dict[str, Any]:
-    return {
-        "type": "function",
-        "name": spec.name,
-        "description": spec.description,
-        "parameters": spec.parameters,
-        "strict": spec.strict,
-    }
+    match tool:
+        case WebSearch(kind):
+            return {"type": kind}
+        case ToolSpec(name, description, parameters, strict):
+            about = {"description": description, "parameters": parameters, "strict": strict}
+            return {"type": "function", "name": name, **about}
+        case _:
+            assert_never(tool)
 
 
 def build_choice(choice: ToolChoice) -> str | dict[str, Any]:

@@ -196,7 +196,7 @@ class ResponsesSchema(ma.Schema):
             background=bool(data["background"]),
             previous_response_id=data["previous_response_id"],
             includes_encrypted=ENCRYPTED in (data["include"] or ()),
-            echo=build_echo(original, turn, data["instructions"] or ()),
+            echo=build_echo(original, turn, data["tools"] or DeclaredTools(), data["instructions"] or ()),
             ignored=tuple(sorted(named.union(find_notes(data, turn, self._rules)))),
         )
 

@@ -42,10 +42,24 @@ CALL_RULE = "Must be none, auto, or an object with the name of a function."
 
 
 @dataclass(frozen=True, slots=True)
+class WebSearch:
+    """The one hosted tool there is: codex's own."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeclaredTools:
-    specs: tuple[ToolSpec, ...] = ()
-    #: Whether the one hosted tool there is, codex's own web search, is among them.
-    web_search: bool = False
+    #: In the order of the request.
+    tools: tuple[ToolSpec | WebSearch, ...] = ()
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return tuple(tool for tool in self.tools if isinstance(tool, ToolSpec))
+
+    @property
+    def web_search(self) -> bool:
+        return any(isinstance(tool, WebSearch) for tool in self.tools)
 
 
 class ReadBy(fields.Field[Any]):
@@ -71,9 +85,11 @@ def read_tools(value: Any) -> tuple[ToolSpec, ...]:
 
 def read_declared(value: Any) -> DeclaredTools:
     """`tools` of a dialect that knows codex's own web search."""
-    tools = [*enumerate(read_list(value))]
-    functions = [(index, raw) for index, raw in tools if not is_web_search(raw)]
-    return DeclaredTools(read_numbered(functions), len(functions) < len(tools))
+    tools = read_list(value)
+    specs = iter(read_numbered([(index, raw) for index, raw in enumerate(tools) if not is_web_search(raw)]))
+    return DeclaredTools(
+        tuple(WebSearch(raw["type"]) if is_web_search(raw) else next(specs) for raw in tools)
+    )
 
 
 def read_numbered(tools: list[tuple[int, Any]]) -> tuple[ToolSpec, ...]:

@@ -22,20 +22,14 @@ from app.store.workers import WorkerLock
 FILE_NAME = "responses.sqlite3"
 UNDER_WAY = ("queued", "in_progress")
 
+Body = dict[str, Any]
+
 LIVE = "id = ? AND owner = ? AND created_s > ?"
 FIND_BY_ID = f"SELECT body, segment FROM responses WHERE {LIVE}"  # noqa: S608  LIVE is ours
 FIND_BY_KEY = """
     SELECT body, segment FROM item_keys JOIN responses ON number = response
     WHERE kind = ? AND key = ? AND owner = ? AND created_s > ? ORDER BY number DESC LIMIT 1
 """
-
-
-@dataclass(frozen=True, slots=True)
-class StoredResponse:
-    id: str
-    status: str
-    body: dict[str, Any]
-    is_background: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +50,8 @@ class Conversation:
 
     #: All of it, in order.
     items: list[Item]
-    #: The segments that hold its input already.
-    segments: tuple[int, ...] = ()
+    #: The last of the segments that hold its input already.
+    segment: int | None = None
     #: What of the items is in no segment yet: the output it ends with.
     tail: list[Item] = field(default_factory=list)
 
@@ -92,14 +86,13 @@ class ResponseStore:
         self._worker.release()
         self._database.close()
 
-    def begin(
-        self, owner: str, response: StoredResponse, own_items: list[Item], earlier: Conversation = NOTHING
-    ) -> None:
-        """Keep a new response; one that is under way is this worker's until it is finished."""
-        body, own = encode(response.body), encode_piece(own_items)
-        keys = list_keys(own_items) | list_output_keys(response.body)
-        worker = self._claim_if_under_way(response.status)
-        row = (response.id, owner, self._clock(), response.status, worker, response.is_background, body)
+    def begin(self, owner: str, body: Body, own_items: list[Item], earlier: Conversation = NOTHING) -> None:
+        """Keep a new response; one that is under way is this worker's until its end is written."""
+        encoded, own = encode(body), encode_piece(own_items)
+        keys = list_keys(own_items) | list_output_keys(body)
+        worker = self._claim_if_under_way(body["status"])
+        about = (body["status"], worker, body["background"])
+        row = (body["id"], owner, self._clock(), *about, encoded)
 
         def keep(connection: sqlite3.Connection) -> int:
             last, unwritten = find_place(connection, earlier)
@@ -107,11 +100,11 @@ class ResponseStore:
             insert(connection, (*row, insert_segments(connection, last, pieces)), keys)
             return sum(map(len, pieces))
 
-        self._sweeper.count(len(body) + self._database.write(keep))
+        self._sweeper.count(len(encoded) + self._database.write(keep))
         if worker is None:  # the client of one that is under way waits for its first token
             self._sweeper.sweep_if_due()
 
-    def finish(self, owner: str, body: dict[str, Any]) -> bool:
+    def update(self, owner: str, body: Body) -> bool:
         """Write the response as it is now, whatever its status; false if it was deleted meanwhile."""
         encoded, keys = encode(body), list_output_keys(body)
         row = (body["status"], self._claim_if_under_way(body["status"]), encoded)
@@ -125,16 +118,11 @@ class ResponseStore:
         """Have one that could not be finished deleted as soon as that can be done."""
         self._sweeper.disown(response_id)
 
-    def get(self, owner: str, response_id: str) -> StoredResponse | None:
+    def get(self, owner: str, response_id: str) -> Body | None:
         """None if it is unknown, another's, expired or deleted."""
-        if self._is_disowned(response_id):
-            return None
-        rows = self._database.read(
-            f"SELECT status, body, is_background FROM responses WHERE {LIVE}",  # noqa: S608  LIVE is ours
-            (response_id, owner, self._oldest_s()),
-        )
-        for status, body, is_background in rows:
-            return StoredResponse(response_id, status, decode(body), bool(is_background))
+        for body, _ in self._find_live(response_id, owner):
+            found: Body = decode(body)
+            return found
         return None
 
     def get_standing(self, owner: str, response_id: str) -> Standing | None:
@@ -148,14 +136,14 @@ class ResponseStore:
 
     def read_input(self, owner: str, response_id: str) -> list[Item] | None:
         """All that the model was told, in order; None as of get."""
-        for _, segment in self._find(FIND_BY_ID, response_id, owner):
+        for _, segment in self._find_live(response_id, owner):
             chain = read_chain(self._database, segment, self._limits.max_read_bytes)
             return None if chain is None else join(chain)
         return None
 
     def recall(self, owner: str, response_id: str) -> Conversation | None:
         """What a follow-up of the response belongs behind; None as of get."""
-        return self._recall(self._find(FIND_BY_ID, response_id, owner))
+        return self._recall(self._find_live(response_id, owner))
 
     def recall_call(self, owner: str, call_id: str) -> Conversation | None:
         """The same of the newest response in which a model made that call."""
@@ -201,6 +189,9 @@ class ResponseStore:
         self._sweeper.sweep_if_due()
         return True
 
+    def _find_live(self, response_id: str, owner: str) -> list[Any]:
+        return [] if self._is_disowned(response_id) else self._find(FIND_BY_ID, response_id, owner)
+
     def _find(self, sql: str, *parameters: str) -> list[Any]:
         """The body and last segment of a response that has not expired."""
         return self._database.read(sql, (*parameters, self._oldest_s()))
@@ -211,7 +202,7 @@ class ResponseStore:
             if chain is None:
                 return None
             output = decode(body).get("output", [])
-            return Conversation([*join(chain), *output], tuple(number for number, _ in chain), output)
+            return Conversation([*join(chain), *output], segment, output)
         return None
 
     def _oldest_s(self) -> float:
@@ -224,8 +215,8 @@ class ResponseStore:
 
 def find_place(connection: sqlite3.Connection, earlier: Conversation) -> tuple[int | None, list[Item]]:
     """The segment to go on behind, and what of the conversation neither it nor those before it hold."""
-    if earlier.segments and has_segment(connection, earlier.segments[-1]):
-        return earlier.segments[-1], earlier.tail
+    if earlier.segment is not None and has_segment(connection, earlier.segment):
+        return earlier.segment, earlier.tail
     return None, earlier.items  # nothing was held, or it was deleted since it was recalled
 
 

@@ -14,10 +14,10 @@ import pytest
 from flask.testing import FlaskClient
 
 from app.lib.dialects.response_body import ResponseIdentity, build_response
-from app.lib.events import FinishReason, Queued, Tick
+from app.lib.events import FinishReason, Queued, TextDelta, Tick
 from app.lib.sse import encode_event
 from app.settings import Settings
-from app.store.responses import ResponseStore, StoredResponse
+from app.store.responses import ResponseStore
 from tests.contract.conftest import Ask, to_answer, without_folder
 from tests.support.gateway import wait_until
 from tests.support.scripted_backend import Anew, ScriptedBackend, Step, end, say, think
@@ -62,6 +62,16 @@ def test_background_can_be_cancelled(ask: Ask, client: FlaskClient, backend: Scr
     assert wait_until(lambda: backend.turns[0].closes) == 1
 
 
+def test_a_fault_of_our_own_is_no_cancel(ask: Ask, client: FlaskClient, backend: ScriptedBackend) -> None:
+    """Whatever breaks, whoever polls is told."""
+    backend.script = [say("Hel"), [TextDelta(0, "msg_0", "half a character: \ud800")], end()]
+    url = f"/v1/responses/{ask(background=True).get_json()['id']}"
+    wait_until(lambda: client.get(url).get_json()["status"] not in ("queued", "in_progress"))
+    stored = client.get(url).get_json()
+    assert (stored["status"], stored["error"]["code"]) == ("failed", "server_error")
+    assert read_events(client.get(f"{url}?stream=true").data)[-1]["type"] == "response.failed"
+
+
 @pytest.mark.parametrize("gateway_settings", [Settings(max_background=1)])
 def test_a_refused_background_response_leaves_nothing(
     ask: Ask, client: FlaskClient, backend: ScriptedBackend, tmp_path: pathlib.Path
@@ -88,7 +98,8 @@ def test_a_model_that_nobody_knows_is_refused_at_once(ask: Ask, backend: Scripte
     """Who polls would learn of it late, as of any failure."""
     refused = ask(background=True, model="gpt-0")
     assert (refused.status_code, refused.get_json()["error"]["code"]) == (404, "model_not_found")
-    assert (ask(background=True, model="gpt-5.5-low").status_code, len(backend.turns)) == (200, 1)
+    assert ask(background=True, model="gpt-5.5-low").status_code == 200
+    assert wait_until(lambda: len(backend.turns)) == 1
 
 
 def test_nobody_is_as_patient_as_a_background_response(ask: Ask, backend: ScriptedBackend) -> None:
@@ -122,7 +133,7 @@ def test_a_stream_that_is_picked_up_ends(app: flask.Flask, client: FlaskClient, 
     identity = ResponseIdentity("1", 0, "gpt-5.5", {"background": True})
     body = build_response(identity, "failed") | {"error": STOPPED}
     store: ResponseStore = app.extensions["responses"]
-    store.begin("", StoredResponse("resp_1", "failed", body, True), [])
+    store.begin("", body, [])
     store.add_events("resp_1", [(number, encode_number(number)) for number in range(3)])
     events = read_events(client.get(f"/v1/responses/resp_1?stream=true&starting_after={after}").data)
     assert [event["sequence_number"] for event in events] == [*range(after + 1, 3), max(after, 2) + 1]
@@ -166,6 +177,7 @@ def test_a_background_response_insists_on_being_stored(
     with without_folder(tmp_path / "responses"):
         go_on.set()
         wait_until(lambda: any("wait for the store" in record.getMessage() for record in logged))
+        assert wait_until(lambda: backend.turns[0].closes)  # its process does not wait for the store
     wait_until(lambda: client.get(url).get_json()["status"] == "completed")
     events = read_events(client.get(f"{url}?stream=true").data)
     assert [event["sequence_number"] for event in events] == list(range(len(events)))

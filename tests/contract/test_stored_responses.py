@@ -10,6 +10,7 @@ import flask
 import pytest
 from flask.testing import FlaskClient
 
+from app.lib.errors import ClientGone
 from app.lib.events import ReasoningDone
 from app.settings import Settings
 from app.store.limits import Limits
@@ -172,6 +173,8 @@ def test_a_conversation_that_is_too_large(app: flask.Flask, ask: Ask, backend: S
     ):
         refused = ask(**request)
         assert (refused.status_code, refused.get_json()["error"]["code"]) == (400, "context_length_exceeded")
+    bare = {"type": "reasoning", "id": f"msg_in000_{first['id'].removeprefix('resp_')}", "summary": []}
+    assert ask(input=[bare, {"role": "user", "content": "So?"}]).status_code == 200  # it can do without
 
 
 def test_what_was_deleted_on_its_way_is_not_stored(client: FlaskClient, backend: ScriptedBackend) -> None:
@@ -234,6 +237,15 @@ def test_a_client_that_leaves_cancels(client: FlaskClient, backend: ScriptedBack
     assert (stored["status"], stored["output"][0]["content"][0]["text"]) == ("cancelled", "Hel")
 
 
+def test_a_client_that_a_tick_finds_gone_cancels(
+    ask: Ask, client: FlaskClient, backend: ScriptedBackend
+) -> None:
+    backend.script = [say("Hel"), ClientGone("The client closed the connection.")]
+    last = read_events(ask(stream=True).data)[-1]
+    stored = client.get(f"/v1/responses/{last['response']['id']}").get_json()
+    assert (last["type"], stored["status"], stored["error"]) == ("response.failed", "cancelled", None)
+
+
 def test_without_a_store_there_are_answers(
     ask: Ask, backend: ScriptedBackend, tmp_path: pathlib.Path, logged: list[Any]
 ) -> None:
@@ -267,5 +279,8 @@ def test_a_store_that_fails_in_the_middle(
     assert (events[0]["response"]["store"], events[-1]["response"]["store"]) == (True, False)
     assert events[-1]["type"] == "response.completed"
     backend.script = [say("Hi"), end()]
-    url = f"/v1/responses/{events[0]['response']['id']}"
+    response_id = events[0]["response"]["id"]
+    url = f"/v1/responses/{response_id}"
+    told = [client.get(url), client.get(f"{url}/input_items"), ask(previous_response_id=response_id)]
+    assert [response.status_code for response in told] == [404, 404, 400]
     assert wait_until(lambda: ask().status_code == 200 and client.get(url).status_code == 404)

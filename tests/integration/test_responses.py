@@ -187,6 +187,32 @@ def test_web_search_is_on_only_where_it_is_allowed(tmp_path: pathlib.Path, model
         assert found.output[0].to_dict()["action"] == action
 
 
+def test_workers_share_what_is_stored(tmp_path: pathlib.Path) -> None:
+    """Whichever worker a connection comes to: it can go on, tell of, and stop what another one made."""
+    binary = write_stand_in(tmp_path)
+    with run_gateway(tmp_path, CODEX_BIN=binary, WEB_CONCURRENCY="2", PROXY_WARM_PROCESSES="1") as gateway:
+        url = f"{gateway.base_url}/v1/responses"
+        running = json.dumps([{"say": ["a"]}, {"hang": True}])
+
+        def ask(**request: Any) -> dict[str, Any]:
+            body: dict[str, Any] = requests.post(
+                url, json={"model": "scripted-model"} | request, timeout=30
+            ).json()
+            return body
+
+        last = ask(input="0")
+        for number in range(1, 8):
+            last = ask(input=f"{number}", previous_response_id=last["id"])
+            job = ask(input=running, background=True)
+            events = requests.get(f"{url}/{job['id']}?stream=true", stream=True, timeout=30).iter_lines()
+            assert next(events) == b"event: response.created"
+            ended = requests.post(f"{url}/{job['id']}/cancel", timeout=30).json()
+            assert (ended["status"], b"event: response.failed" in list(events)) == ("cancelled", True)
+        told = requests.get(f"{url}/{last['id']}/input_items?order=asc", timeout=30).json()["data"]
+        asked = [item["content"][0]["text"] for item in told if item["role"] == "user"]
+        assert asked == [f"{number}" for number in range(8)]
+
+
 def test_a_killed_worker_loses_nothing_that_was_complete(tmp_path: pathlib.Path) -> None:
     """After `kill -9` what was reported complete is there, and what was under way has failed."""
     binary = write_stand_in(tmp_path)

@@ -14,7 +14,7 @@ import orjson
 
 from app.store.database import StoreFault
 from app.store.limits import Limits
-from app.store.responses import ResponseStore, StoredResponse
+from app.store.responses import ResponseStore
 
 OWNER = "key-1"
 TTL_S = 3600.0
@@ -22,12 +22,15 @@ MAX_BYTES = 1 << 30
 
 
 def build_body(response_id: str, status: str = "in_progress", **more: Any) -> dict[str, Any]:
-    base = {"id": response_id, "status": status, "error": None, "completed_at": None, "output": []}
+    base = {
+        "id": response_id,
+        "status": status,
+        "error": None,
+        "completed_at": None,
+        "output": [],
+        "background": False,
+    }
     return base | more
-
-
-def build_response(response_id: str, status: str = "in_progress", **more: Any) -> StoredResponse:
-    return StoredResponse(response_id, status, build_body(response_id, status, **more), False)
 
 
 class StoreProcess:
@@ -75,13 +78,13 @@ class Commands:
         self._store.start()
 
     def begin(self, response_id: str) -> None:
-        self._store.begin(OWNER, build_response(response_id), [])
+        self._store.begin(OWNER, build_body(response_id), [])
 
     def finish(self, response_id: str, text: str) -> None:
-        self._store.finish(OWNER, build_body(response_id, "completed", text=text))
+        self._store.update(OWNER, build_body(response_id, "completed", text=text))
 
     def fill(self, response_id: str, size: str) -> None:
-        self._store.begin(OWNER, build_response(response_id, "completed", text="x" * int(size)), [])
+        self._store.begin(OWNER, build_body(response_id, "completed", text="x" * int(size)), [])
 
     def make_many(self, prefix: str, count: str) -> None:
         for number in range(int(count)):

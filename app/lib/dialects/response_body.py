@@ -10,6 +10,8 @@ from app.lib.events import Usage
 
 Body = dict[str, Any]
 
+CANCELLED = {"code": "server_error", "message": "The response was cancelled."}
+
 
 @dataclass(frozen=True, slots=True)
 class ResponseIdentity:
@@ -57,6 +59,13 @@ def name_error(error: ProxyError) -> str:
             return "invalid_prompt"
         case _:
             return "server_error"
+
+
+def tell_end(final: Body) -> tuple[str, Body]:
+    """The last event's name and the response it holds; none is named for one that was cancelled."""
+    if final["status"] != "cancelled":
+        return f"response.{final['status']}", final
+    return "response.failed", final | {"status": "failed", "error": CANCELLED}
 
 
 def build_error(error: ProxyError) -> Body:

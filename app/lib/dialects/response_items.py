@@ -169,7 +169,7 @@ OutputItem = MessageItem | ReasoningItem | CallItem | SearchItem
 
 
 def build_function_call(item_id: str, call_id: str, name: str, arguments: str) -> dict[str, Any]:
-    """The one place where a call gets its Responses shape."""
+    """The one place where a call of the model's gets its Responses shape."""
     return {
         "id": item_id,
         "type": "function_call",

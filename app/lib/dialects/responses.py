@@ -16,6 +16,7 @@ from app.lib.dialects.response_body import (
     hide_encrypted,
     hide_in_item,
     name_error,
+    tell_end,
 )
 from app.lib.dialects.response_items import (
     CallItem,
@@ -54,7 +55,7 @@ INCOMPLETE = {
     FinishReason.LENGTH: "max_output_tokens",
     FinishReason.CONTENT_FILTER: "content_filter",
 }
-# Stands for the text of a delta while the rest of its frame is made; ids and models come before it.
+# Stands for the text of a delta while the rest of its frame is made; only ids of ours come before it.
 CUT = "<text>"
 
 
@@ -96,11 +97,10 @@ class ResponsesStream:
 
     def close(self, final: Body) -> bytes:
         """The last frames: the response as it was kept."""
-        # A response that was cancelled did not go wrong.
-        error = None if isinstance(self.error, ClientGone) else self.error
-        failed = self._number("error", build_error(error)) if error else b""
-        shown = final if self.identity.shows_encrypted else hide_encrypted(final)
-        return failed + self._tell(f"response.{final['status']}", shown) + DONE
+        failed = self._number("error", build_error(self.error)) if final["error"] and self.error else b""
+        kind, told = tell_end(final)
+        shown = told if self.identity.shows_encrypted else hide_encrypted(told)
+        return failed + self._tell(kind, shown) + DONE
 
     def _encode(self, event: TurnEvent) -> bytes:
         match event:
@@ -132,11 +132,11 @@ class ResponsesStream:
         """What stands before and after a text, but for the frame's number: most frames are text."""
         payload = {
             "type": "response.output_text.delta",
-            **place.name(content_index=0, delta=CUT, logprobs=[]),
+            **place.name(content_index=0, delta=CUT, logprobs=[], sequence_number=0),
         }
         frame = encode_event(payload["type"], payload)
-        before, _, _ = frame.rpartition(b'"%s"' % CUT.encode())
-        return before, b',"logprobs":[],"sequence_number":%d}\n\n'
+        before, _, after = frame.rpartition(b'"%s"' % CUT.encode())
+        return before, after.replace(b":0}", b":%d}")
 
     def _show(self, event: ShownEvent) -> Iterator[Step]:
         match event:
@@ -248,8 +248,10 @@ class ResponsesStream:
     def _fail(self, error: ProxyError) -> bytes:
         left = self._encode_steps(self._close_open(ItemStatus.INCOMPLETE))
         self.error = error
-        self.final = build_response(self.identity, "failed") | {
+        # A response that nobody waits for any more did not go wrong.
+        is_wrong = not isinstance(error, ClientGone)
+        self.final = build_response(self.identity, "failed" if is_wrong else "cancelled") | {
             "output": self._done,
-            "error": {"code": name_error(error), "message": error.message},
+            "error": {"code": name_error(error), "message": error.message} if is_wrong else None,
         }
         return left

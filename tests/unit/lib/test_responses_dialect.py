@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from app.lib.dialects.response_body import ResponseIdentity
+from app.lib.dialects.response_items import build_action
 from app.lib.dialects.responses import ResponsesStream
-from app.lib.errors import BackendUnavailable, ContextTooLong, RateLimited
+from app.lib.errors import BackendUnavailable, ClientGone, ContextTooLong, RateLimited
 from app.lib.events import (
     Began,
     Completed,
@@ -266,6 +267,12 @@ CASES = [
         id="a-web-search",
     ),
     pytest.param(
+        [Text(0, "m", "Hel"), Failed(ClientGone("It left."))],
+        say("msg_001_x", "Hel", status="incomplete"),
+        "failed",
+        id="a-client-that-left",
+    ),
+    pytest.param(
         [Text(0, "m", "Hel"), Failed(BackendUnavailable("It broke."))],
         [*say("msg_001_x", "Hel", status="incomplete"), ("error", "It broke.")],
         "failed",
@@ -388,3 +395,25 @@ def test_a_queued_response_says_so_first() -> None:
         ("response.queued", "queued"),
         ("response.in_progress", "in_progress"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("action", "expected"),
+    [
+        pytest.param(
+            SearchAction(SearchKind.SEARCH, "sky", ("sky", "blue")),
+            {"type": "search", "query": "sky", "queries": ["sky", "blue"]},
+            id="queries",
+        ),
+        pytest.param(
+            SearchAction(SearchKind.SEARCH, "sky"),
+            {"type": "search", "query": "sky", "queries": ["sky"]},
+            id="a-query",
+        ),
+        pytest.param(
+            SearchAction(SearchKind.OPEN_PAGE, url="u"), {"type": "open_page", "url": "u"}, id="a-page"
+        ),
+    ],
+)
+def test_what_a_search_did(action: SearchAction, expected: dict[str, Any]) -> None:
+    assert build_action(action) == expected

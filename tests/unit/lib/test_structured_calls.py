@@ -14,15 +14,22 @@ from app.lib.block_rows import RowSet, build_use_tool_row
 from app.lib.errors import BackendUnavailable, ClientGone
 from app.lib.events import (
     BackendEvent,
+    Began,
     CallComing,
     CallRejected,
+    Completed,
     Failed,
+    Finished,
     FinishReason,
     MessageDone,
     ModelActive,
+    Note,
+    ReasoningDone,
+    ReasoningEnded,
     ResponseDone,
     Retrying,
     TextDelta,
+    ToolCalled,
     ToolSignal,
     TurnEnded,
     TurnFailed,
@@ -164,6 +171,16 @@ def test_a_batch_that_does_not_hold_goes_back_as_a_whole() -> None:
     assert (refused.call_id, beside, stopped) == ("c0", RefuseCall(0, "c1", NOT_RUN), StopChoice(0))
     notes = ["{tool_call_faulty function mismatch}", "{tool_calls_sent_back function }"]
     assert out == ["Began", *notes, f"0:tool_0_0 weather({PARIS})", *ENDED]
+
+
+def test_the_thought_that_led_to_a_refused_call_is_as_unseen_as_that() -> None:
+    """A follow-up would tell the model of reasoning whose call never was."""
+    core = TurnCore(rules=declare(STRICT))
+    thoughts = (ReasoningDone(0, name, (), name) for name in ("one", "two"))
+    events = [next(thoughts), call(BAD), DONE, next(thoughts), call(call_id="c1"), DONE]
+    shown = [event for each in events for event in core.feed(each) if not isinstance(event, Note)]
+    assert shown[:2] == [Began(0), ReasoningEnded(0, "two", "two")]
+    assert [type(event) for event in shown[2:]] == [ToolCalled, Finished, Completed]
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from app.schemas.tools import (
     SIZE_RULE,
     DeclaredTools,
     ReadBy,
+    WebSearch,
     read_declared,
     read_function_call,
     read_functions,
@@ -254,7 +255,7 @@ def test_many_strict_schemas_do_not_add_up() -> None:
 
 def test_a_search_beside_functions() -> None:
     """It is told apart, and whatever is wrong is told by its place in the request."""
-    assert read_declared([SEARCH, NOW]) == DeclaredTools((ToolSpec("now"),), web_search=True)
+    assert read_declared([SEARCH, NOW]) == DeclaredTools((WebSearch("web_search_preview"), ToolSpec("now")))
     assert read_declared([NOW]) == DeclaredTools((ToolSpec("now"),))
     for tools, path in (
         ([SEARCH, {"type": "function"}], {1: {"name": [NAME_RULE]}}),

@@ -12,6 +12,7 @@ import pytest
 from app.store.item_keys import Item
 from app.store.limits import Limits
 from app.store.responses import Conversation, ResponseStore
+from app.store.segments import read_chain
 from tests.support.store_process import MAX_BYTES, OWNER, TTL_S
 
 OpenStore = Callable[..., ResponseStore]
@@ -61,7 +62,8 @@ def count_rows(store: ResponseStore) -> dict[str, int]:
 
 def list_kept(store: ResponseStore, ids: list[str]) -> list[str]:
     """Those that are in the file, whatever their worker says of them."""
-    return [each for each in ids if store.read_input(OWNER, each) is not None]
+    kept = {row[0] for row in store._database.read("SELECT id FROM responses")}
+    return [each for each in ids if each in kept]
 
 
 def recall(store: ResponseStore, response_id: str) -> Conversation:
@@ -84,3 +86,8 @@ def find_item(store: ResponseStore, owner: str, item_id: str) -> Item | None:
 
 def find_call(store: ResponseStore, owner: str, call_id: str) -> Item | None:
     return store.find_items(owner, {("call", call_id)}).get(("call", call_id))
+
+
+def list_segments(store: ResponseStore, conversation: Conversation) -> list[int]:
+    """The numbers of all that hold its input."""
+    return [number for number, _ in read_chain(store._database, conversation.segment, MAX_BYTES) or ()]

@@ -16,8 +16,16 @@ from hypothesis import strategies as st
 from app.store.database import StoreFault, TooMuch
 from app.store.limits import Limits
 from app.store.responses import NOTHING, Conversation, ResponseStore
-from tests.support.store_process import MAX_BYTES, OWNER, TTL_S, build_body, build_response
-from tests.unit.store.conftest import Clock, OpenStore, count_rows, find_call, find_item, recall
+from tests.support.store_process import MAX_BYTES, OWNER, TTL_S, build_body
+from tests.unit.store.conftest import (
+    Clock,
+    OpenStore,
+    count_rows,
+    find_call,
+    find_item,
+    list_segments,
+    recall,
+)
 
 Item = dict[str, Any]
 #: Who follows whom: a conversation that forks.
@@ -48,7 +56,7 @@ def keep(
     store: ResponseStore, response_id: str, earlier: Conversation = NOTHING, status: str = "completed"
 ) -> None:
     """A response to one question, with one answer."""
-    response = build_response(response_id, status, output=[build_item(f"say-{response_id}")])
+    response = build_body(response_id, status, output=[build_item(f"say-{response_id}")])
     store.begin(OWNER, response, [build_item(f"ask-{response_id}")], earlier)
 
 
@@ -91,13 +99,13 @@ def test_a_follow_up_stands_behind_the_whole_conversation(store: ResponseStore) 
 
 
 def test_a_stored_response_gains_its_output_when_it_is_finished(store: ResponseStore) -> None:
-    store.begin(OWNER, build_response("a"), [build_item("ask-a")])
+    store.begin(OWNER, build_body("a"), [build_item("ask-a")])
     before = recall(store, "a")
-    store.finish(OWNER, build_body("a", "completed", output=[build_item("say-a")]))
+    store.update(OWNER, build_body("a", "completed", output=[build_item("say-a")]))
     after = recall(store, "a")
     found = [(list_names(each.items), list_names(each.tail)) for each in (before, after)]
     assert found == [(["ask-a"], []), (["ask-a", "say-a"], ["say-a"])]
-    assert before.segments == after.segments
+    assert before.segment == after.segment
 
 
 ASKED, SAID = [build_item("asked")], [build_item("said")]
@@ -117,8 +125,8 @@ ASKED, SAID = [build_item("asked")], [build_item("said")]
 def test_a_follow_up_adds_a_segment_for_each_that_is_not_empty(
     store: ResponseStore, first: list[Item], output: list[Item], own: list[Item], expected: int
 ) -> None:
-    store.begin(OWNER, build_response("a", "completed", output=output), first)
-    store.begin(OWNER, build_response("b", "completed"), own, recall(store, "a"))
+    store.begin(OWNER, build_body("a", "completed", output=output), first)
+    store.begin(OWNER, build_body("b", "completed"), own, recall(store, "a"))
     segments = count_rows(store)["segments"]
     assert (store.read_input(OWNER, "b"), segments) == ([*first, *output, *own], expected)
 
@@ -126,7 +134,7 @@ def test_a_follow_up_adds_a_segment_for_each_that_is_not_empty(
 def test_a_long_conversation_is_kept_once(store: ResponseStore) -> None:
     """Neither its items nor their keys grow with the square of its length."""
     image = build_item("image", "x" * 1_000_000)
-    store.begin(OWNER, build_response("0", "completed", output=[build_item("say-0")]), [image])
+    store.begin(OWNER, build_body("0", "completed", output=[build_item("say-0")]), [image])
     for number in range(1, 21):
         keep(store, str(number), recall(store, str(number - 1)))
     rows = count_rows(store)
@@ -180,7 +188,7 @@ def test_however_a_response_goes_its_follow_up_stays_whole(
     keep(store, "b", recall(store, "a"), "in_progress")
     remove(store, clock)
     found = list_conversations(store)
-    store.finish(OWNER, build_body("b", "completed", output=[build_item("say-b")]))
+    store.update(OWNER, build_body("b", "completed", output=[build_item("say-b")]))
     clock.now_s += TTL_S + 1
     store.start()
     rows = count_rows(store)
@@ -189,7 +197,7 @@ def test_however_a_response_goes_its_follow_up_stays_whole(
 
 def take_a_number(store: ResponseStore) -> None:
     """By another's response: what was deleted had the highest number, which is free again."""
-    store.begin("key-2", build_response("secret", "completed"), [build_item("secret")])
+    store.begin("key-2", build_body("secret", "completed"), [build_item("secret")])
 
 
 def delete(store: ResponseStore) -> None:
@@ -220,7 +228,7 @@ def test_what_is_deleted_behind_a_recall_is_written_again(
     remove(other)
     keep(store, "b", earlier)
     found = recall(store, "b")
-    assert (list_names(found.items), len(found.segments)) == (WHOLE["b"], 2)
+    assert (list_names(found.items), len(list_segments(store, found))) == (WHOLE["b"], 2)
 
 
 def test_segments_that_another_response_still_holds_are_shared(store: ResponseStore) -> None:
@@ -230,7 +238,8 @@ def test_segments_that_another_response_still_holds_are_shared(store: ResponseSt
     keep(store, "e", earlier)
     found = recall(store, "e")
     names = [*WHOLE["a"], "ask-e", "say-e"]
-    assert (list_names(found.items), found.segments[0]) == (names, recall(store, "b").segments[0])
+    assert list_names(found.items) == names
+    assert list_segments(store, found)[0] == list_segments(store, recall(store, "b"))[0]
 
 
 def test_a_conversation_that_was_never_stored_is_written_whole(store: ResponseStore) -> None:
@@ -277,7 +286,7 @@ def test_a_failed_begin_leaves_no_segments(store: ResponseStore) -> None:
 def test_an_input_is_not_read_for_what_is_not_in_it(
     store: ResponseStore, ask: Callable[..., Any], key: str
 ) -> None:
-    store.begin(OWNER, build_response("a", "completed", output=[build_call("1")]), [build_item("ask-a")])
+    store.begin(OWNER, build_body("a", "completed", output=[build_call("1")]), [build_item("ask-a")])
     read: list[str] = []
     watch(store, read.append)
     assert ask(store, OWNER, key)
@@ -306,9 +315,9 @@ def test_an_item_is_found_where_it_came_from(
 
 def test_a_call_recalls_the_conversation_in_which_it_was_made(store: ResponseStore) -> None:
     """Not that of a response that merely follows."""
-    store.begin(OWNER, build_response("a", "completed", output=[build_call("1")]), [build_item("ask-a")])
+    store.begin(OWNER, build_body("a", "completed", output=[build_call("1")]), [build_item("ask-a")])
     keep(store, "b", recall(store, "a"))
-    store.begin("key-2", build_response("c", "completed", output=[build_call("1")]), [])
+    store.begin("key-2", build_body("c", "completed", output=[build_call("1")]), [])
     found = store.recall_call(OWNER, "1")
     assert (found, store.recall_call(OWNER, "2")) == (recall(store, "a"), None)
 
@@ -340,7 +349,7 @@ class Model:
         name = f"resp_{len(self.made_s)}"
         asked = [build_item(f"ask-{name}-{number}") for number in range(own)]
         said = [build_item(f"say-{name}-{number}") for number in range(output)]
-        self.store.begin(OWNER, build_response(name, "completed", output=said), asked, earlier)
+        self.store.begin(OWNER, build_body(name, "completed", output=said), asked, earlier)
         self.held[name] = [*earlier.items, *asked, *said]
         self.made_s[name] = self.clock.now_s
 
@@ -368,7 +377,7 @@ class Model:
     def check(self) -> None:
         recalled = {name: recall(self.store, name) for name in self.held}
         assert {name: each.items for name, each in recalled.items()} == self.held
-        linked = {number for each in recalled.values() for number in each.segments}
+        linked = {number for each in recalled.values() for number in list_segments(self.store, each)}
         assert count_rows(self.store)["segments"] == len(linked)
 
 
@@ -389,7 +398,7 @@ def test_whatever_comes_and_goes_each_conversation_is_whole(steps: list[tuple[st
 
 def test_a_response_that_holds_several_items_is_read_once(store: ResponseStore) -> None:
     items = [build_item(f"ask-{number}") for number in range(700)]
-    store.begin(OWNER, build_response("a", "completed"), items)
+    store.begin(OWNER, build_body("a", "completed"), items)
     read: list[str] = []
     watch(store, read.append)
     found = store.find_items(OWNER, {("item", item["id"]) for item in items})
@@ -414,9 +423,9 @@ def test_no_request_has_more_read_than_it_may(
         limits = Limits(TTL_S, MAX_BYTES, max_read_bytes)
         with contextlib.closing(ResponseStore(folder, limits, 10, clock)) as store:
             if is_enough:
-                store.begin(OWNER, build_response("a", "completed"), [build_item("ask-a", "x" * 600)])
+                store.begin(OWNER, build_body("a", "completed"), [build_item("ask-a", "x" * 600)])
                 own = [build_item("ask-b", "x" * 600)]
-                store.begin(OWNER, build_response("b", "completed"), own, recall(store, "a"))
+                store.begin(OWNER, build_body("b", "completed"), own, recall(store, "a"))
                 assert ask(store)
             else:
                 with pytest.raises(TooMuch):

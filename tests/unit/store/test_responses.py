@@ -12,8 +12,8 @@ import orjson
 import pytest
 
 from app.store.database import StoreFault
-from app.store.responses import ResponseStore, StoredResponse
-from tests.support.store_process import OWNER, TTL_S, build_body, build_response, run_store
+from app.store.responses import ResponseStore
+from tests.support.store_process import OWNER, TTL_S, build_body, run_store
 from tests.unit.store.conftest import Clock, OpenStore, count_rows, find_call, find_item, list_kept
 
 OTHER = "key-2"
@@ -28,13 +28,13 @@ INPUT = [QUESTION, RESULT, {"type": "message", "role": "user", "content": "witho
 EVENTS = [(0, b"event: a\n\n"), (1, b"event: b\n\n"), (2, b"\x00\xff")]
 
 
-def begin_full(store: ResponseStore, response_id: str = "resp_1") -> StoredResponse:
+def begin_full(store: ResponseStore, response_id: str = "resp_1") -> dict[str, Any]:
     """Begun and finished, with everything that can be looked up."""
-    store.begin(OWNER, StoredResponse(response_id, "queued", build_body(response_id, "queued"), True), INPUT)
+    store.begin(OWNER, build_body(response_id, "queued", background=True), INPUT)
     store.add_events(response_id, EVENTS)
     body = build_body(response_id, "completed", output=OUTPUT)
-    assert store.finish(OWNER, body)
-    return StoredResponse(response_id, "completed", body, True)
+    assert store.update(OWNER, body)
+    return body
 
 
 def look_up(store: ResponseStore, owner: str, response_id: str = "resp_1") -> list[Any]:
@@ -64,20 +64,20 @@ def test_a_response_is_read_as_it_was_written_by_any_worker(open_store: OpenStor
 
 @pytest.mark.parametrize("status", STATUSES)
 def test_every_status_can_be_begun_and_finished_with(store: ResponseStore, status: str) -> None:
-    store.begin(OWNER, build_response("begun", status), [])
-    store.begin(OWNER, build_response("finished"), [])
-    store.finish(OWNER, build_body("finished", status))
-    expected = [build_response("begun", status), build_response("finished", status)]
+    store.begin(OWNER, build_body("begun", status), [])
+    store.begin(OWNER, build_body("finished"), [])
+    store.update(OWNER, build_body("finished", status))
+    expected = [build_body("begun", status), build_body("finished", status)]
     assert [store.get(OWNER, "begun"), store.get(OWNER, "finished")] == expected
 
 
 @pytest.mark.parametrize("owner", [OTHER, ""])
 def test_another_owner_sees_and_changes_nothing(store: ResponseStore, owner: str) -> None:
     written = begin_full(store)
-    store.begin(OWNER, build_response("resp_2"), [])
+    store.begin(OWNER, build_body("resp_2"), [])
     tried = [
         store.delete(owner, "resp_1"),
-        store.finish(owner, build_body("resp_1", "failed")),
+        store.update(owner, build_body("resp_1", "failed")),
         store.ask_cancel(owner, "resp_2"),
         store.is_cancel_asked("resp_2"),
     ]
@@ -85,14 +85,14 @@ def test_another_owner_sees_and_changes_nothing(store: ResponseStore, owner: str
 
 
 def test_an_open_gateway_has_an_owner_too(store: ResponseStore) -> None:
-    store.begin("", build_response("resp_1"), [])
-    assert (store.get("", "resp_1"), store.get(OWNER, "resp_1")) == (build_response("resp_1"), None)
+    store.begin("", build_body("resp_1"), [])
+    assert (store.get("", "resp_1"), store.get(OWNER, "resp_1")) == (build_body("resp_1"), None)
 
 
 def test_an_id_is_taken_once(store: ResponseStore) -> None:
     written = begin_full(store)
     with pytest.raises(StoreFault):
-        store.begin(OTHER, build_response("resp_1"), [])
+        store.begin(OTHER, build_body("resp_1"), [])
     assert store.get(OWNER, "resp_1") == written
 
 
@@ -119,8 +119,8 @@ def test_items_are_found_by_their_ids(
 def test_the_newest_of_equal_ids_is_found(store: ResponseStore) -> None:
     begin_full(store)
     newer = [MESSAGE | {"content": "newer"}, CALL | {"arguments": "newer"}]
-    store.begin(OWNER, build_response("resp_2", "completed", output=newer), [])
-    store.begin(OTHER, build_response("resp_3", "completed", output=OUTPUT), [])
+    store.begin(OWNER, build_body("resp_2", "completed", output=newer), [])
+    store.begin(OTHER, build_body("resp_3", "completed", output=OUTPUT), [])
     found = [find_item(store, OWNER, "msg_1"), find_call(store, OWNER, "call_1")]
     maker = store.recall_call(OWNER, "call_1")
     assert (found, maker and maker.items) == (newer, newer)
@@ -134,12 +134,12 @@ def test_deleting_leaves_nothing(folder: pathlib.Path, store: ResponseStore) -> 
 
 
 def test_what_was_deleted_under_way_stays_deleted(store: ResponseStore) -> None:
-    store.begin(OWNER, build_response("resp_1"), [])
+    store.begin(OWNER, build_body("resp_1"), [])
     store.delete(OWNER, "resp_1")
     tried = [
         store.is_cancel_asked("resp_1"),
         store.add_events("resp_1", EVENTS),
-        store.finish(OWNER, build_body("resp_1", "completed", output=OUTPUT)),
+        store.update(OWNER, build_body("resp_1", "completed", output=OUTPUT)),
     ]
     assert (tried, look_up(store, OWNER), store.read_events("resp_1", -1, 9)) == (
         [True, False, False],
@@ -155,8 +155,8 @@ def test_what_was_deleted_under_way_stays_deleted(store: ResponseStore) -> None:
 def test_events_are_read_in_order(
     store: ResponseStore, after: int, limit: int, expected: list[tuple[int, bytes]]
 ) -> None:
-    store.begin(OWNER, build_response("resp_1"), [])
-    store.begin(OWNER, build_response("resp_2"), [])
+    store.begin(OWNER, build_body("resp_1"), [])
+    store.begin(OWNER, build_body("resp_2"), [])
     store.add_events("resp_2", [(1, b"of another")])
     store.add_events("resp_1", EVENTS[1:])
     store.add_events("resp_1", EVENTS)
@@ -167,7 +167,7 @@ def test_looking_for_events_reads_none_of_them(store: ResponseStore) -> None:
     """Whoever follows a response looks twenty times a second. Measured: 1.1x; 100x and more if it did."""
     taken_s = []
     for name, frame in (("small", b"x"), ("large", b"x" * 4_000_000)):
-        store.begin(OWNER, build_response(name), [])
+        store.begin(OWNER, build_body(name), [])
         store.add_events(name, [(number, frame) for number in range(6)])
         began_s = time.thread_time()
         assert [store.read_events(name, 5, 1000) for _ in range(200)] == [[]] * 200
@@ -179,8 +179,8 @@ def test_a_cancel_reaches_the_worker_that_makes_the_response(
     open_store: OpenStore,
 ) -> None:
     maker, asker = open_store(), open_store()
-    maker.begin(OWNER, build_response("resp_1"), [])
-    maker.begin(OWNER, build_response("resp_2"), [])
+    maker.begin(OWNER, build_body("resp_1"), [])
+    maker.begin(OWNER, build_body("resp_2"), [])
     before = maker.is_cancel_asked("resp_1")
     asked = asker.ask_cancel(OWNER, "resp_1")
     assert (before, asked, maker.is_cancel_asked("resp_1"), maker.is_cancel_asked("resp_2")) == (
@@ -214,10 +214,10 @@ def test_a_response_expires(
 
 
 def test_an_expired_response_is_not_deleted_under_its_maker(store: ResponseStore, clock: Clock) -> None:
-    store.begin(OWNER, build_response("resp_1"), [])
+    store.begin(OWNER, build_body("resp_1"), [])
     clock.now_s += TTL_S + 1
     store.start()
-    finished = store.finish(OWNER, build_body("resp_1", "completed"))
+    finished = store.update(OWNER, build_body("resp_1", "completed"))
     assert (finished, store.delete(OWNER, "resp_1")) == (True, False)
 
 
@@ -243,7 +243,7 @@ def test_processes_that_write_at_once_lose_nothing(folder: pathlib.Path, store: 
         replies = [one.receive(), other.receive()]
     ids = [f"{name}-{number}" for name in ("one", "other") for number in range(300)]
     found = [store.get(OWNER, each) for each in ids]
-    expected = [build_response(each, "completed", text=each.partition("-")[0]) for each in ids]
+    expected = [build_body(each, "completed", text=each.partition("-")[0]) for each in ids]
     assert (replies, found) == (["done", "done"], expected)
 
 
@@ -254,7 +254,7 @@ def test_a_killed_worker_loses_nothing_it_had_finished(folder: pathlib.Path, sto
     store.start()
     assert (replies, store.get(OWNER, "resp_1")) == (
         ["done", "done"],
-        build_response("resp_1", "completed", text="kept"),
+        build_body("resp_1", "completed", text="kept"),
     )
 
 
@@ -263,7 +263,7 @@ def test_what_a_killed_worker_had_under_way_fails_and_nothing_else(
 ) -> None:
     with run_store(folder) as living, run_store(folder) as killed:
         replies = [living.tell("begin", "living"), killed.tell("begin", "killed")]
-        store.begin(OWNER, build_response("own"), [])
+        store.begin(OWNER, build_body("own"), [])
         store.start()
         before = store.get(OWNER, "killed")
         killed.kill()
@@ -272,29 +272,29 @@ def test_what_a_killed_worker_had_under_way_fails_and_nothing_else(
         finished = living.tell("finish", "living", "on")
         locks = list_locks(folder)
     expected = [
-        build_response("living"),
-        build_response("killed", "failed", error=STOPPED),
-        build_response("own"),
+        build_body("living"),
+        build_body("killed", "failed", error=STOPPED),
+        build_body("own"),
     ]
-    assert (replies, before) == (["done", "done"], build_response("killed"))
+    assert (replies, before) == (["done", "done"], build_body("killed"))
     assert (found, finished, locks) == (expected, "done", 2)
 
 
 def test_a_worker_that_ends_in_order_leaves_no_lock(open_store: OpenStore, folder: pathlib.Path) -> None:
     first, second = open_store(), open_store()
-    first.begin(OWNER, build_response("resp_1"), [])
+    first.begin(OWNER, build_body("resp_1"), [])
     first.close()
     left = list_locks(folder)
     second.start()
-    assert (left, second.get(OWNER, "resp_1")) == (0, build_response("resp_1", "failed", error=STOPPED))
+    assert (left, second.get(OWNER, "resp_1")) == (0, build_body("resp_1", "failed", error=STOPPED))
 
 
 def test_repair_happens_without_a_start_too(open_store: OpenStore) -> None:
     gone, worker = open_store(), open_store()
-    gone.begin(OWNER, build_response("resp_1"), [])
+    gone.begin(OWNER, build_body("resp_1"), [])
     gone.close()
-    worker.begin(OWNER, build_response("resp_2", "completed"), [])
-    assert worker.get(OWNER, "resp_1") == build_response("resp_1", "failed", error=STOPPED)
+    worker.begin(OWNER, build_body("resp_2", "completed"), [])
+    assert worker.get(OWNER, "resp_1") == build_body("resp_1", "failed", error=STOPPED)
 
 
 def test_a_worker_whose_lock_file_was_removed_takes_a_new_one(
@@ -304,9 +304,9 @@ def test_a_worker_whose_lock_file_was_removed_takes_a_new_one(
     worker.start()
     for path in folder.glob("worker-*.lock"):
         path.unlink()
-    worker.begin(OWNER, build_response("resp_1"), [])
+    worker.begin(OWNER, build_body("resp_1"), [])
     other.start()
-    assert other.get(OWNER, "resp_1") == build_response("resp_1")
+    assert other.get(OWNER, "resp_1") == build_body("resp_1")
 
 
 def test_a_disk_without_room_is_said_and_passes(folder: pathlib.Path, store: ResponseStore) -> None:
@@ -337,4 +337,4 @@ def test_a_worker_without_its_lock_begins_nothing(folder: pathlib.Path, store: R
     folder.parent.mkdir()
     folder.write_text("a file in the way")
     with pytest.raises(StoreFault, match="File exists"):
-        store.begin(OWNER, build_response("resp_1"), [])
+        store.begin(OWNER, build_body("resp_1"), [])

@@ -13,7 +13,7 @@ import pytest
 from app.store import sweep
 from app.store.database import StoreFault
 from app.store.responses import FILE_NAME, ResponseStore, Standing
-from tests.support.store_process import OWNER, TTL_S, build_body, build_response
+from tests.support.store_process import OWNER, TTL_S, build_body
 from tests.unit.store.conftest import Clock, OpenStore, count_rows, hold_write_lock, list_kept, recall
 
 
@@ -42,7 +42,7 @@ def fill(store: ResponseStore, text: str) -> list[str]:
     ids = [f"resp_{number}" for number in range(100)]
     for each in ids:
         status = "in_progress" if each in ("resp_0", "resp_7") else "completed"
-        store.begin(OWNER, build_response(each, status, text=text), [])
+        store.begin(OWNER, build_body(each, status, text=text), [])
     return ids
 
 
@@ -71,7 +71,7 @@ def count_pages(store: ResponseStore) -> int:
 
 def test_freed_pages_are_given_back(store: ResponseStore) -> None:
     for number in range(10):
-        store.begin(OWNER, build_response(f"resp_{number}", "completed", text="x" * 1_000_000), [])
+        store.begin(OWNER, build_body(f"resp_{number}", "completed", text="x" * 1_000_000), [])
     for number in range(10):
         store.delete(OWNER, f"resp_{number}")
     full = count_pages(store)
@@ -89,7 +89,7 @@ def test_a_sweep_ends_in_time_and_the_next_goes_on(
     monkeypatch.setattr(sweep, "SWEEP_BUDGET_S", 0.0)
     count = sweep.BITE_ROWS + 1
     for number in range(count):
-        store.begin(OWNER, build_response(f"resp_{number}", "completed"), [])
+        store.begin(OWNER, build_body(f"resp_{number}", "completed"), [])
     clock.now_s += TTL_S + 1
     left = []
     for _ in range(2):
@@ -101,10 +101,10 @@ def test_a_sweep_ends_in_time_and_the_next_goes_on(
 def keep_chain(store: ResponseStore, size: int, last_status: str = "completed") -> list[str]:
     """Follow-ups behind an item of that size."""
     ids = [f"chain_{number}" for number in range(10)]
-    store.begin(OWNER, build_response(ids[0], "completed"), [{"id": "image", "content": "x" * size}])
+    store.begin(OWNER, build_body(ids[0], "completed"), [{"id": "image", "content": "x" * size}])
     for previous, each in itertools.pairwise(ids):
         status = last_status if each == ids[-1] else "completed"
-        store.begin(OWNER, build_response(each, status), [{"id": f"ask-{each}"}], recall(store, previous))
+        store.begin(OWNER, build_body(each, status), [{"id": f"ask-{each}"}], recall(store, previous))
     return ids
 
 
@@ -144,22 +144,22 @@ def test_nothing_is_swept_before_the_first_token(
 ) -> None:
     """A response under way is begun while its client waits; what ends one sweeps."""
     store = open_store()
-    store.begin(OWNER, build_response("old", "completed"), [])
+    store.begin(OWNER, build_body("old", "completed"), [])
     clock.now_s += TTL_S + 1
     worker = open_store()
-    worker.begin(OWNER, build_response("new", status), [])
+    worker.begin(OWNER, build_body("new", status), [])
     begun = count_rows(worker)["responses"]
-    worker.finish(OWNER, build_body("new", "completed"))
+    worker.update(OWNER, build_body("new", "completed"))
     assert (begun, count_rows(worker)["responses"]) == (1 if is_swept else 2, 1)
 
 
 def test_what_is_begun_under_way_counts_for_the_next_sweep(open_store: OpenStore, timer: Timer) -> None:
     """Not only once a minute."""
     store = open_store(max_bytes=1 << 20)
-    store.begin(OWNER, build_response("old", "completed", text="x" * 500_000), [])
-    store.begin(OWNER, build_response("new"), [{"content": "x" * 600_000}])
+    store.begin(OWNER, build_body("old", "completed", text="x" * 500_000), [])
+    store.begin(OWNER, build_body("new"), [{"content": "x" * 600_000}])
     begun = list_kept(store, ["old", "new"])
-    store.finish(OWNER, build_body("new", "completed"))
+    store.update(OWNER, build_body("new", "completed"))
     assert (begun, list_kept(store, ["old", "new"])) == (["old", "new"], ["new"])
 
 
@@ -169,15 +169,15 @@ def test_what_could_not_be_finished_is_deleted_soon(
     """By the first write that is not a begin under way; with its events and items."""
     store = open_store(lock_timeout_s=0.1)
     store.start()
-    store.begin(OWNER, build_response("lost"), [{"id": "ask"}])
+    store.begin(OWNER, build_body("lost"), [{"id": "ask"}])
     store.add_events("lost", [(0, b"frame")])
     with hold_write_lock(folder / FILE_NAME), pytest.raises(StoreFault):
-        store.finish(OWNER, build_body("lost", "completed"))
+        store.update(OWNER, build_body("lost", "completed"))
     store.disown("lost")
     timer.pass_(sweep.SHORT_PERIOD_S)
-    store.begin(OWNER, build_response("next"), [])
+    store.begin(OWNER, build_body("next"), [])
     before = list_kept(store, ["lost"])
-    store.finish(OWNER, build_body("next", "completed"))
+    store.update(OWNER, build_body("next", "completed"))
     assert (before, count_rows(store)) == (
         ["lost"],
         {"events": 0, "item_keys": 0, "responses": 1, "segments": 0},
@@ -186,7 +186,7 @@ def test_what_could_not_be_finished_is_deleted_soon(
 
 def test_what_could_not_be_finished_is_unknown_at_once(store: ResponseStore, timer: Timer) -> None:
     """It would be told as under way otherwise; and whoever asks has it deleted."""
-    store.begin(OWNER, build_response("lost"), [])
+    store.begin(OWNER, build_body("lost"), [])
     store.disown("lost")
     assert (store.get(OWNER, "lost"), store.get_standing(OWNER, "lost")) == (None, None)
     timer.pass_(sweep.SHORT_PERIOD_S)
@@ -197,8 +197,8 @@ def test_what_could_not_be_finished_is_unknown_at_once(store: ResponseStore, tim
 def test_one_that_cannot_be_read_is_in_nobody_s_way(open_store: OpenStore, folder: pathlib.Path) -> None:
     """SQLite does not look after what is inside a value."""
     with contextlib.closing(open_store()) as killed:
-        killed.begin(OWNER, build_response("torn"), [{"id": "ask"}])
-        killed.begin(OWNER, build_response("sound"), [])
+        killed.begin(OWNER, build_body("torn"), [{"id": "ask"}])
+        killed.begin(OWNER, build_body("sound"), [])
     with contextlib.closing(sqlite3.connect(folder / FILE_NAME)) as connection, connection:
         connection.execute("UPDATE responses SET body = '{\"id\": ' WHERE id = 'torn'")
     store = open_store()
@@ -211,13 +211,13 @@ def test_what_a_sweep_could_not_delete_is_left_to_the_next(
     open_store: OpenStore, folder: pathlib.Path, timer: Timer
 ) -> None:
     store = open_store(lock_timeout_s=0.1)
-    store.begin(OWNER, build_response("lost"), [])
+    store.begin(OWNER, build_body("lost"), [])
     store.disown("lost")
     with hold_write_lock(folder / FILE_NAME):
         store.start()
     after_a_failure = list_kept(store, ["lost"])
     timer.pass_(sweep.SHORT_PERIOD_S)
-    store.begin(OWNER, build_response("next", "completed"), [])
+    store.begin(OWNER, build_body("next", "completed"), [])
     assert (after_a_failure, list_kept(store, ["lost", "next"])) == (["lost"], ["next"])
 
 
@@ -227,11 +227,11 @@ def test_many_that_were_disowned_are_deleted_bite_by_bite(
     monkeypatch.setattr(sweep, "BITE_ROWS", 2)
     ids = ["a", "b", "c", "d", "e"]
     for each in ids:
-        store.begin(OWNER, build_response(each), [])
+        store.begin(OWNER, build_body(each), [])
         store.disown(each)
     left = []
     for number in range(3):
-        store.begin(OWNER, build_response(f"next_{number}", "completed"), [])
+        store.begin(OWNER, build_body(f"next_{number}", "completed"), [])
         left.append(len(list_kept(store, ids)))
         timer.pass_(sweep.SHORT_PERIOD_S)
     assert left == [3, 1, 0]
@@ -239,5 +239,5 @@ def test_many_that_were_disowned_are_deleted_bite_by_bite(
 
 def test_one_that_was_never_begun_can_be_disowned(store: ResponseStore) -> None:
     store.disown("unknown")
-    store.begin(OWNER, build_response("next", "completed"), [])
+    store.begin(OWNER, build_body("next", "completed"), [])
     assert list_kept(store, ["unknown", "next"]) == ["next"]
