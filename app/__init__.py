@@ -10,6 +10,7 @@ import flask
 from app.backend.codex import CodexBackend
 from app.handlers import access, auth, chat, cors, health, http, logs, models, responses, stored_responses
 from app.handlers.background import Background
+from app.handlers.lifecycle import Lifecycle
 from app.handlers.tool_buffers import ToolBufferCounters
 from app.handlers.tool_counters import ToolCounters
 from app.lib.block_rows import TextPattern
@@ -46,6 +47,7 @@ def create_app(
         Limits(settings.response_ttl_days * DAY_S, settings.response_store_bytes),
     )
     background = app.extensions["background"] = Background(settings.max_background)
+    app.extensions["lifecycle"] = Lifecycle(served, store, background)
     sharing = cors.Cors(settings.allowed_origins)
 
     app.before_request(access.build_begin(settings, access.Counters(buffers, tools)))

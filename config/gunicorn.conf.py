@@ -1,13 +1,9 @@
 """gunicorn for the gateway: gevent workers, and a drain that lets streams end."""
 
-import logging
 import signal
 import time
 
 from app.settings import Settings
-from app.store.database import StoreFault
-
-log = logging.getLogger("app.store")
 
 settings = Settings.from_env()
 
@@ -44,36 +40,20 @@ def when_ready(server):
 
 
 def post_worker_init(worker):
-    """Start the backend after fork, and let SIGTERM set the time by which streams end themselves."""
-    backend = worker.wsgi.extensions["backend"]
+    """Start what a worker has after fork, and let SIGTERM set the time by which streams end themselves."""
+    lifecycle = worker.wsgi.extensions["lifecycle"]
     stop = signal.getsignal(signal.SIGTERM)
 
     def drain(signum, frame):
-        worker.drained_s = time.monotonic() + max(graceful_timeout - LAST_FRAMES_S, 1)
-        backend.drain(worker.drained_s)
+        lifecycle.drain(time.monotonic() + max(graceful_timeout - LAST_FRAMES_S, 1))
         stop(signum, frame)
 
     signal.signal(signal.SIGTERM, drain)
     signal.siginterrupt(signal.SIGTERM, False)
     # A terminal's Ctrl-C reaches the whole group; the master's word to stop is enough.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    start_store(worker.wsgi.extensions["responses"])
-    backend.start()
-
-
-def start_store(store):
-    """A store that cannot be opened costs what it would hold, not the answers."""
-    try:
-        store.start()
-    except StoreFault as error:
-        log.warning("responses cannot be stored: %s", error)
+    lifecycle.start()
 
 
 def worker_exit(server, worker):
-    parts = worker.wsgi.extensions
-    # What runs by itself has as long as a stream has; then it ends, and says so.
-    parts["background"].wait(max(getattr(worker, "drained_s", 0) - time.monotonic(), 0))
-    parts["backend"].drain(time.monotonic())
-    parts["background"].wait(LAST_FRAMES_S - 1)
-    parts["backend"].close()
-    parts["responses"].close()
+    worker.wsgi.extensions["lifecycle"].close()

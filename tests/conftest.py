@@ -31,8 +31,7 @@ def app(
 ) -> Iterator[flask.Flask]:
     gateway = create_app(dataclasses.replace(gateway_settings, state_dir=tmp_path), backend)
     yield gateway
-    gateway.extensions["background"].wait(5)
-    gateway.extensions["responses"].close()
+    gateway.extensions["lifecycle"].close()
 
 
 class Recorder(logging.Handler):

@@ -16,7 +16,7 @@ IDENTITY = ChatIdentity("chatcmpl-0123456789abcdef01234567", 1_700_000_000, "gpt
 USAGE = Usage(120, 100, 20, 5)
 
 
-class NoBackend:
+class NoLifecycle:
     """What config/gunicorn.conf.py starts and stops."""
 
     def start(self) -> None: ...
@@ -38,7 +38,7 @@ def build_body() -> bytes:
 
 def create_app() -> flask.Flask:
     app = flask.Flask(__name__, static_folder=None)
-    app.extensions["backend"] = NoBackend()
+    app.extensions["lifecycle"] = NoLifecycle()
     frames = {deltas: build_frames(deltas) for deltas in (1, 100, 1000)}
     body = build_body()
 
