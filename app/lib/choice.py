@@ -75,6 +75,8 @@ class Choice:
 
     def put_behind_thoughts(self, shown: list[TurnEvent]) -> list[TurnEvent]:
         """What is shown, behind the reasoning that led to it; that to a call nobody sees is forgotten."""
+        if not self._silent:
+            return shown
         notes = [event.kind for event in shown if isinstance(event, Note)]
         if NoteKind.CALLS_SENT_BACK in notes:
             self._silent.clear()
