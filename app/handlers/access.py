@@ -16,7 +16,7 @@ import flask
 from app.handlers.client import ClientSocket
 from app.handlers.tool_buffers import COUNTED, BufferEvent, ToolBufferCounters
 from app.handlers.tool_counters import ToolCounters
-from app.lib.errors import InternalError
+from app.lib.errors import FAULT, InternalError
 from app.lib.events import Completed, Failed, Finished, Note, NoteKind, ToolCalled, TurnEvent, Waiting
 from app.lib.text_gate import Reason
 from app.pipeline import Client
@@ -100,7 +100,7 @@ class Access:
             yield from batches
         except Exception:
             log.exception("a turn broke", extra={"fields": {"request_id": self.request_id}})
-            yield [Failed(InternalError("The gateway failed; its log has the details."))]
+            yield [Failed(InternalError(FAULT))]
 
     def _note_event(self, event: Finished | Completed | Failed | ToolCalled | Note) -> None:
         match event:

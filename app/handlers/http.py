@@ -13,6 +13,7 @@ from gunicorn.http.errors import ParseException
 from werkzeug.exceptions import HTTPException
 
 from app.lib.errors import (
+    FAULT,
     BodyTimeout,
     BodyTooLarge,
     ClientGone,
@@ -108,4 +109,4 @@ def render_http_exception(error: HTTPException) -> flask.Response:
 
 def render_bug(error: Exception) -> flask.Response:
     log.error("unhandled error", exc_info=error, extra={"fields": {"request_id": flask.g.access.request_id}})
-    return render_error(InternalError("The gateway failed; its log has the details."))
+    return render_error(InternalError(FAULT))

@@ -10,9 +10,15 @@ from collections.abc import Iterable, Iterator
 
 from app.handlers.access import Access
 from app.handlers.archive import Context
-from app.lib.dialects.response_body import Body, ResponseIdentity, build_response, hide_encrypted
+from app.lib.dialects.response_body import (
+    Body,
+    ResponseIdentity,
+    build_failure,
+    build_response,
+    hide_encrypted,
+)
 from app.lib.dialects.responses import ResponsesStream
-from app.lib.errors import ClientGone, InternalError, ProxyError
+from app.lib.errors import FAULT, ClientGone, InternalError, ProxyError
 from app.lib.events import Failed, TurnEvent
 from app.store.database import StoreFault
 from app.store.responses import ResponseStore
@@ -23,7 +29,6 @@ log = logging.getLogger(__name__)
 POLLED_PATIENCE_S = 600.0
 RETRY_PAUSE_S = 0.5
 CANCELLED = ClientGone("The response was cancelled.")
-BROKEN = {"code": "server_error", "message": "The gateway failed; its log has the details."}
 
 
 class Record:
@@ -140,4 +145,6 @@ class RecordedStream:
     def break_off(self) -> None:
         """Keep an end that needs nothing of what broke; who follows the response is told from there."""
         if not self._record.has_ended:
-            self._record.finish(build_response(self.identity, "failed") | {"error": BROKEN})
+            self._record.finish(
+                build_response(self.identity, "failed") | {"error": build_failure(InternalError(FAULT))}
+            )

@@ -149,6 +149,10 @@ class ClientGone(ProxyError):
     default_code = "client_closed_request"
 
 
+#: All that a client is told of a fault of our own.
+FAULT = "The gateway failed; its log has the details."
+
+
 class InternalError(ProxyError):
     default_code = "internal_error"
 

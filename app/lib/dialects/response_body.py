@@ -61,6 +61,11 @@ def name_error(error: ProxyError) -> str:
             return "server_error"
 
 
+def build_failure(error: ProxyError) -> Body:
+    """Why a response failed, as it says itself."""
+    return {"code": name_error(error), "message": error.message}
+
+
 def tell_end(final: Body) -> tuple[str, Body]:
     """The last event's name and the response it holds; none is named for one that was cancelled."""
     if final["status"] != "cancelled":

@@ -11,11 +11,11 @@ from app.lib.dialects.response_body import (
     Body,
     ResponseIdentity,
     build_error,
+    build_failure,
     build_response,
     build_usage,
     hide_encrypted,
     hide_in_item,
-    name_error,
     tell_end,
 )
 from app.lib.dialects.response_items import (
@@ -252,6 +252,6 @@ class ResponsesStream:
         is_wrong = not isinstance(error, ClientGone)
         self.final = build_response(self.identity, "failed" if is_wrong else "cancelled") | {
             "output": self._done,
-            "error": {"code": name_error(error), "message": error.message} if is_wrong else None,
+            "error": build_failure(error) if is_wrong else None,
         }
         return left
