@@ -4,7 +4,7 @@ import statistics
 
 from tests.bench import memory
 from tests.bench.bare_pipe import BareCodex, BarePipe, FirstToken
-from tests.bench.continuations import CALLING_SCRIPT, DYNAMIC_TOOL, RESULT, SCRIPT, Talk
+from tests.bench.continuations import CALLING_SCRIPT, DYNAMIC_TOOL, RESULT, SCRIPT, Talk, read_first_token
 from tests.bench.cpu import CHAT, RESPONSES
 from tests.bench.load import Client, build_chat, build_responses
 from tests.bench.processes import find_children
@@ -62,7 +62,7 @@ def build_warm_takes(gateway: Server, model: str, pipe: BarePipe) -> list[Take]:
         taken: FirstToken = pipe.time_turn(SCRIPT)
         return {"bare, opening": taken.from_thread_s, "bare, open": taken.from_turn_s}
 
-    return [lambda: {"warm": client.post(CHAT, body).first_token_s}, take_bare]
+    return [lambda: {"warm": read_first_token(client.post(CHAT, body), "warm")}, take_bare]
 
 
 def build_continuing_takes(gateways: CodexGateways, model: str, pipe: BarePipe) -> list[Take]:
@@ -84,7 +84,7 @@ def build_cold_takes(gateway: Server, model: str, bare: BareCodex) -> list[Take]
     client, body = Client(gateway.port), build_chat(model, SCRIPT, stream=True)
 
     def take_cold() -> dict[str, float]:
-        first_token_s = client.post(CHAT, body).first_token_s
+        first_token_s = read_first_token(client.post(CHAT, body), "cold")
         wait_until(lambda: not find_children(gateway.worker_pid))
         return {"cold": first_token_s}
 
