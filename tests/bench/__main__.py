@@ -74,7 +74,7 @@ def measure_codex(gateways: CodexGateways, floor: Server, part: float) -> tuple[
     """The rows of first tokens, of the worker's CPU, and of codex's memory."""
     warm = gateways.warm
     fresh = memory.measure_fresh_codex(warm)
-    first_rows, used = first_token.compare(gateways, CODEX_MODEL, round(60 * part))
+    first_rows, used = first_token.compare(gateways, CODEX_MODEL, max(round(60 * part), 15))
     first_rows.append(first_token.compare_tools(warm, CODEX_MODEL, round(100 * part)))
     first_rows.append(first_token.compare_storing(warm, CODEX_MODEL, round(300 * part)))
     cpu_rows = [cpu.compare(case, CODEX_MODEL, warm, floor, part) for case in cpu.CODEX_CASES]

@@ -1,5 +1,6 @@
 """Times taken in turns, so that whatever else the machine does falls on all of them alike."""
 
+import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,10 +31,15 @@ def build_ratio_goal(most: float) -> Goal:
 
 
 def take_in_turns(takes: Sequence[Take], samples: int) -> dict[str, float]:
-    """One sample of each in every round, after a few to warm up; each clock's median in milliseconds."""
+    """One sample of each in every round, after a few to warm up; each clock's median in milliseconds.
+
+    The order changes from round to round: a sample pays for what the one before left behind, as an ended
+    process does, and that should not always fall on the same.
+    """
     times: dict[str, list[float]] = {}
+    shuffled = random.Random(0)
     for number in range(WARM_UP + samples):
-        for take in takes:
+        for take in shuffled.sample(takes, len(takes)):
             taken = take()
             if number >= WARM_UP:
                 for clock, time_s in taken.items():
