@@ -12,8 +12,8 @@ pytestmark = pytest.mark.real
 
 #: As many processes ready as there may be: none is left over that would be kept for a minute.
 PLANS = (
-    Plan("codex", warm=3, most=3, clients=2),
-    Plan("stand-in", warm=3, most=3, workers=2, clients=2, reloads=True),
+    Plan("codex", warm=3, most=3, clients=2, rest_within_s=10),
+    Plan("stand-in", warm=3, most=3, workers=2, clients=2, reloads=True, rest_within_s=10),
 )
 
 

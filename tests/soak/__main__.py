@@ -11,13 +11,12 @@ import time
 from tests.bench.__main__ import describe_run
 from tests.bench.table import replace_section
 from tests.soak.run import PLANS, soak
-from tests.soak.site import REST_WITHIN_S
 
 
 def main() -> None:
     options = read_options()
     seed = options.seed or f"{random.SystemRandom().randrange(1 << 32):08x}"
-    print(f"seed {seed}: {options.minutes:g} minutes, then at most {REST_WITHIN_S:.0f} s of rest", flush=True)
+    print(f"seed {seed}: {options.minutes:g} minutes of traffic, then about one of rest", flush=True)
     began_s = time.monotonic()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="soak-"))
     report, violations = soak(PLANS, options.minutes * 60, seed, folder)

@@ -77,9 +77,13 @@ class Observer:
         self._thread = threading.Thread(target=self._observe, daemon=True)
         self.seen: list[Census] = []
         self.codex_pids: set[int] = set()
+        self._load_ended_s = float("inf")
 
     def start(self) -> None:
         self._thread.start()
+
+    def note_end_of_load(self) -> None:
+        self._load_ended_s = time.monotonic()
 
     def stop(self) -> None:
         self._stopped.set()
@@ -101,10 +105,11 @@ class Observer:
         return max((worker.codex for census in self.seen for worker in census.workers), default=0)
 
     def find_memory(self) -> tuple[float, float]:
-        """Of the worker that lived longest: what it had after a third of its life, and at its end."""
-        lives: dict[int, list[float]] = {}
+        """Of the worker that worked longest: what it had after a third of its work, and at its end."""
+        lives: dict[int, list[tuple[float, float]]] = {}
         for census in self.seen:
             for worker in census.workers:
-                lives.setdefault(worker.pid, []).append(worker.rss_mb)
-        life = max(lives.values(), key=len, default=[0.0])
-        return life[len(life) // 3], life[-1]
+                lives.setdefault(worker.pid, []).append((census.at_s, worker.rss_mb))
+        works = {pid: [mb for at_s, mb in life if at_s < self._load_ended_s] for pid, life in lives.items()}
+        longest = max(works, key=lambda pid: len(works[pid]))
+        return works[longest][len(works[longest]) // 3], lives[longest][-1][1]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 #: A process that is killed while it is idle may still be handed out by a worker that has not looked yet.
-NOTICED_WITHIN_S = 1.0
+NOTICED_WITHIN_S = 0.3
 #: Processes that end keep their slots for a moment, and so do those of clients that left.
 CROWD_PASSES_WITHIN_S = 5.0
 BUSY = "gateway_busy"

@@ -44,12 +44,12 @@ def describe(site: Site) -> dict[str, str]:
         ),
         "answers hit by a kill": f"{ledger.count_outcomes()[Outcome.KILLED]}",
         "errors, by code": list_counts(each.code for each in ledger.asked),
-        "continued": list_counts(each.tier for each in ledger.asked),
+        "what requests found": list_counts(each.tier for each in ledger.asked),
         "codex processes, kept ready, at the end": f"{site.plan.workers * site.plan.warm}, {after.codex}",
         "most codex processes of a worker, allowed": f"{observer.most_codex}, {site.plan.most}",
         "process folders, zombies at the end": f"{after.folders}, {after.zombies}",
         "open files of a worker but for pipes, before, at the end": f"{before.files}, {after.files}",
-        "memory of a worker, after a third of its life, at the end": f"{at_first_mb:.1f} MB, "
+        "memory of a worker, after a third of its work, at the end": f"{at_first_mb:.1f} MB, "
         f"{at_last_mb:.1f} MB (at most +{MOST_GROWTH_MB:.0f} MB)",
     }
 

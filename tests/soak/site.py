@@ -17,10 +17,8 @@ from tests.soak.talk import DroppedError, Talk
 from tests.soak.watch import Watch
 from tests.support.gateway import Gateway, is_running
 
-#: What a crowd left idle is kept for a minute.
-REST_WITHIN_S = 80.0
 WARM_UP_TALKS = 12
-#: What a worker's memory may grow by, from a third of its life to its end.
+#: What a worker's memory may grow by, from a third of its work to its end.
 MOST_GROWTH_MB = 8.0
 
 
@@ -35,6 +33,8 @@ class Plan:
     workers: int = 1
     clients: int = 4
     reloads: bool = False
+    #: What a crowd left idle is kept for a minute.
+    rest_within_s: float = 80.0
 
 
 class Site:
@@ -77,6 +77,7 @@ class Site:
             saboteur.stop()
             for client in clients:
                 client.join()
+            self.observer.note_end_of_load()
 
     def _serve(self, number: int) -> None:
         """One client after another, until it is over."""
@@ -106,7 +107,7 @@ class Site:
             self.ledger.complain(f"codex processes outlived the gateway: {left}")
 
     def _rest(self) -> Census:
-        deadline_s = time.monotonic() + REST_WITHIN_S
+        deadline_s = time.monotonic() + self.plan.rest_within_s
         while not self._is_at_rest(census := self.observer.look()) and time.monotonic() < deadline_s:
             time.sleep(0.2)
         return census
@@ -140,6 +141,9 @@ class Site:
         hit, kills = self.ledger.count_outcomes()[Outcome.KILLED], self.ledger.count(Deed.KILL)
         if hit > kills:
             yield f"{hit} answers were hit by {kills} kills"
+        tiers = {asked.tier for asked in self.ledger.asked} - {None}
+        if tiers and "parked" not in tiers:
+            yield f"no turn was ever parked, only {sorted(filter(None, tiers))}"
         ours = self.gateway.codex_pids
         lost = [pid for pid in self.observer.codex_pids - ours if is_running(pid)]
         if lost:
