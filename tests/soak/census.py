@@ -4,7 +4,9 @@ import os
 import pathlib
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tests.bench.processes import read_rss_mb
 from tests.support.gateway import Gateway, find_children, is_running
@@ -12,6 +14,13 @@ from tests.support.gateway import Gateway, find_children, is_running
 SAMPLE_EVERY_S = 1.0
 #: The two ends of its pipe.
 FILES_OF_A_PROCESS = 2
+
+
+class Birth(NamedTuple):
+    """A process, and when it began, in the kernel's ticks."""
+
+    pid: int
+    at: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +70,26 @@ def count_worker(pid: int) -> Worker | None:
         return None
 
 
-def is_zombie(pid: int) -> bool:
+def find_births(pids: Iterable[int]) -> set[Birth]:
+    """The same number is soon another process's: when it was born tells them apart."""
+    return {Birth(pid, fields[19]) for pid in pids if (fields := read_stat(pid))}
+
+
+def is_alive(birth: Birth) -> bool:
+    fields = read_stat(birth.pid)
+    return bool(fields) and fields[19] == birth.at and fields[0] != "Z"
+
+
+def read_stat(pid: int) -> list[str]:
+    """What stands behind its name, from its state on; nothing, when it is gone."""
     try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return False
+        return []
+
+
+def is_zombie(pid: int) -> bool:
+    return read_stat(pid)[:1] == ["Z"]
 
 
 class Observer:
@@ -76,7 +100,7 @@ class Observer:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._observe, daemon=True)
         self.seen: list[Census] = []
-        self.codex_pids: set[int] = set()
+        self.codex: set[Birth] = set()
         self._load_ended_s = float("inf")
 
     def start(self) -> None:
@@ -90,7 +114,7 @@ class Observer:
         self._thread.join()
 
     def look(self) -> Census:
-        self.codex_pids |= self._gateway.codex_pids
+        self.codex |= find_births(self._gateway.codex_pids)
         census = take_census(self._gateway)
         self.seen.append(census)
         return census

@@ -41,14 +41,15 @@ class Door:
         connection = http.client.HTTPConnection(self.address, timeout=ANSWER_WITHIN_S)
         try:
             response = send(connection, path, body, request_id)
-            return Reply(response.status, dict(response.getheaders()), read_all(response, deadline_s))
+            return Reply(response.status, dict(response.getheaders()), read(response, deadline_s))
         except (OSError, http.client.HTTPException) as error:
             raise NoAnswerError(f"{type(error).__name__}: {error}") from error
         finally:
             connection.close()
 
     def leave(self, path: str, body: dict[str, Any], request_id: str, departure: Departure) -> Reply:
-        """Ask, and go away in the middle."""
+        """Ask, and go away in the middle; not of an error, though."""
+        deadline_s = time.monotonic() + ANSWER_WITHIN_S
         connection = http.client.HTTPConnection(self.address, timeout=ANSWER_WITHIN_S)
         try:
             if not departure.after_bytes:
@@ -56,10 +57,8 @@ class Door:
                 time.sleep(departure.after_s)
                 return Reply(0, {}, b"")
             response = send(connection, path, body, request_id)
-            data = b""
-            while len(data) < departure.after_bytes and (piece := response.read1(departure.after_bytes)):
-                data += piece
-            return Reply(response.status, dict(response.getheaders()), data)
+            most = departure.after_bytes if response.status == 200 else None
+            return Reply(response.status, dict(response.getheaders()), read(response, deadline_s, most))
         except (OSError, http.client.HTTPException) as error:
             raise NoAnswerError(f"{type(error).__name__}: {error}") from error
         finally:
@@ -78,11 +77,11 @@ def send(
     return connection.getresponse()
 
 
-def read_all(response: http.client.HTTPResponse, deadline_s: float) -> bytes:
-    """A chunked body that breaks off is an error here, not a shorter body."""
-    pieces = []
-    while piece := response.read1(1 << 16):
-        pieces.append(piece)
+def read(response: http.client.HTTPResponse, deadline_s: float, most: int | None = None) -> bytes:
+    """All of a body, or so much; one that breaks off is an error here, not a shorter body."""
+    data = bytearray()
+    while (most is None or len(data) < most) and (piece := response.read1(most or 1 << 16)):
+        data += piece
         if time.monotonic() > deadline_s:
             raise NoAnswerError(f"not at its end after {ANSWER_WITHIN_S:.0f} s")
-    return b"".join(pieces)
+    return bytes(data)

@@ -80,6 +80,30 @@ def follow_up(talk: Talk) -> None:
         ask_plainly(talk)
 
 
+def follow_up_twice(talk: Talk) -> None:
+    """Two clients go on from the same answer at once."""
+    ask_plainly(talk)
+    play_at_once(follow_up, [talk.fork(), talk.fork()])
+
+
+def follow_up_on_another_past(talk: Talk) -> None:
+    """What was said before is told otherwise: that is what the model has to be told then."""
+    follow_up(talk)
+    rewrite_past(talk)
+    follow_up(talk)
+
+
+def rewrite_past(talk: Talk) -> None:
+    talk.items[0] = talk.dialect.say("user", f"{talk.make_nonce()} {FILLER}")
+    talk.previous_id = None
+
+
+def play_at_once(play: Callable[[Talk], None], talks: list[Talk]) -> None:
+    with ThreadPoolExecutor(len(talks)) as executor:
+        for future in [executor.submit(play, talk) for talk in talks]:
+            future.result()
+
+
 def ask_with_history(talk: Talk) -> None:
     """Some 100 kB, all of which the model has to be told."""
     for _ in range(25):
@@ -145,10 +169,15 @@ def use_tools_late(talk: Talk) -> None:
 def use_tools_twice(talk: Talk) -> None:
     """Two clients go on from the same calls at once, each with results of its own."""
     called = ask_for_calls(talk)
-    forks = [talk.fork(), talk.fork()]
-    with ThreadPoolExecutor(2) as executor:
-        for future in [executor.submit(give_results, fork, called) for fork in forks]:
-            future.result()
+    play_at_once(lambda fork: give_results(fork, called), [talk.fork(), talk.fork()])
+
+
+def use_tools_on_another_past(talk: Talk) -> None:
+    """The results come for the very calls, behind another beginning."""
+    ask_plainly(talk)
+    called = ask_for_calls(talk)
+    rewrite_past(talk)
+    give_results(talk, called)
 
 
 def use_tools_and_speak(talk: Talk) -> None:
@@ -223,6 +252,8 @@ KINDS = (
     Kind("with reasoning", 4, ask_for_reasons),
     Kind("2 to 4 choices", 4, ask_for_choices),
     Kind("follow-ups", 5, follow_up),
+    Kind("follow-ups, two at once", 3, follow_up_twice),
+    Kind("follow-ups, the past rewritten", 3, follow_up_on_another_past),
     Kind("follow-ups of 100 kB", 3, ask_with_history),
     Kind("tools, one round", 8, use_tools),
     Kind("tools, several rounds", 6, use_tools_for_rounds),
@@ -230,6 +261,7 @@ KINDS = (
     Kind("tools, results never come", 2, ask_for_calls),
     Kind("tools, results come twice", 4, use_tools_twice),
     Kind("tools, results and a question", 3, use_tools_and_speak),
+    Kind("tools, the past rewritten", 3, use_tools_on_another_past),
     Kind("the client leaves mid-stream", 5, leave_midway),
     Kind("the client leaves before the first byte", 5, leave_early),
     Kind("an upstream error", 4, fail_upstream),

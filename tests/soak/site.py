@@ -8,18 +8,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tests.soak.census import Census, Observer
+from tests.soak.census import Census, Observer, find_births, is_alive
 from tests.soak.door import Door
 from tests.soak.kinds import KINDS, ask_plainly, follow_up
 from tests.soak.ledger import Deed, Ledger, Outcome
 from tests.soak.saboteur import Saboteur
 from tests.soak.talk import DroppedError, Talk
 from tests.soak.watch import Watch
-from tests.support.gateway import Gateway, is_running
+from tests.support.gateway import Gateway
 
 WARM_UP_TALKS = 12
 #: What a worker's memory may grow by, from a third of its work to its end.
-MOST_GROWTH_MB = 8.0
+MOST_GROWTH_MB = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Site:
 
     def check_gone(self) -> None:
         """Behind the gateway's end."""
-        left = [pid for pid in self.observer.codex_pids if is_running(pid)]
+        left = [birth.pid for birth in self.observer.codex if is_alive(birth)]
         if left:
             self.ledger.complain(f"codex processes outlived the gateway: {left}")
 
@@ -144,8 +144,8 @@ class Site:
         tiers = {asked.tier for asked in self.ledger.asked} - {None}
         if tiers and "parked" not in tiers:
             yield f"no turn was ever parked, only {sorted(filter(None, tiers))}"
-        ours = self.gateway.codex_pids
-        lost = [pid for pid in self.observer.codex_pids - ours if is_running(pid)]
+        ours = find_births(self.gateway.codex_pids)
+        lost = [birth.pid for birth in self.observer.codex - ours if is_alive(birth)]
         if lost:
             yield f"codex processes that nobody owns: {lost}"
 

@@ -113,12 +113,16 @@ class Talk:
         began_s = time.monotonic()
         try:
             reply = self.door.leave(self.dialect.path, body, f"soak-{nonce}", departure)
-            got = read_part(reply.data) if reply.status in (0, 200) else read_error(reply.data)
-        except (NoAnswerError, LookupError, ValueError) as error:
+            code = read_error(reply.data) if reply.status not in (0, 200) else None
+            got = read_part(reply.data) if code is None else ""
+        except (NoAnswerError, MalformedError, LookupError, ValueError) as error:
             self._fail(nonce, began_s, f"{type(error).__name__}: {error}")
-        if reply.status in (0, 200) and not (text.startswith(got) or b'"error"' in reply.data):
+        if code is not None:
+            self._weigh(nonce, began_s, reply, Expected(), Answer(error=code))
+        elif text.startswith(got):
+            self._note(nonce, began_s, Outcome.LEFT)
+        else:
             self._fail(nonce, began_s, f"came before it was left: {got[-200:]!r}")
-        self._note(nonce, began_s, Outcome.LEFT)
 
     def _build_body(self, nonce: str, new: list[Item], more: Item) -> Item:
         self.items += new
