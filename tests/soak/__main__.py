@@ -12,6 +12,9 @@ from tests.bench.__main__ import describe_run
 from tests.bench.table import replace_section
 from tests.soak.run import PLANS, soak
 
+#: What breaks, breaks a hundred times.
+MOST_SHOWN = 30
+
 
 def main() -> None:
     options = read_options()
@@ -24,7 +27,7 @@ def main() -> None:
     text = f"{report}\n\nSeed `{seed}`, {options.minutes:g} minutes of traffic; {about}"
     print(text)
     if violations:
-        print(*violations, sep="\n")
+        print(*violations[:MOST_SHOWN], sep="\n")
         sys.exit(f"{len(violations)} times not as it must be; seed {seed}, logs in {folder}")
     shutil.rmtree(folder)
     if options.write:

@@ -129,11 +129,11 @@ class Observer:
         return max((worker.codex for census in self.seen for worker in census.workers), default=0)
 
     def find_memory(self) -> tuple[float, float]:
-        """Of the worker that worked longest: what it had after a third of its work, and at its end."""
+        """Of those still there the worker that worked longest: after a third of its work, and now."""
         lives: dict[int, list[tuple[float, float]]] = {}
         for census in self.seen:
             for worker in census.workers:
                 lives.setdefault(worker.pid, []).append((census.at_s, worker.rss_mb))
-        works = {pid: [mb for at_s, mb in life if at_s < self._load_ended_s] for pid, life in lives.items()}
-        longest = max(works, key=lambda pid: len(works[pid]))
-        return works[longest][len(works[longest]) // 3], lives[longest][-1][1]
+        life = max((lives[worker.pid] for worker in self.seen[-1].workers), key=len, default=[(0.0, 0.0)])
+        work = [rss_mb for at_s, rss_mb in life if at_s < self._load_ended_s] or [life[0][1]]
+        return work[len(work) // 3], life[-1][1]
