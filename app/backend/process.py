@@ -94,7 +94,7 @@ class CodexProcess:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it can serve another turn: it was greeted, its pipe is whole, nothing is left unanswered."""
+        """Whether it can serve another turn: greeted, its pipe whole, nothing left unanswered."""
         return self.account is not None and not self._unanswered and not self._is_broken
 
     def greet(self) -> Generator[None, None, None]:

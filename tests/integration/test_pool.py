@@ -175,6 +175,22 @@ def read_frames(response: requests.Response) -> list[str]:
     return [frame for frame in response.text.split("\n\n") if frame]
 
 
+def takes_requests(gateway: Gateway) -> bool:
+    try:
+        return requests.get(f"{gateway.base_url}/livez", timeout=5).ok
+    except requests.ConnectionError:
+        return False
+
+
+def test_a_stop_takes_no_more_requests_and_lets_those_end_that_run(stand_in: StartGateway) -> None:
+    gateway = stand_in()
+    running = gateway.chat([{"say": ["a"]}, {"wait": 2}, {"say": ["b"]}], stream=True)
+    gateway.process.send_signal(signal.SIGTERM)
+    wait_until(lambda: not takes_requests(gateway), 2)
+    assert read_frames(running)[-1] == "data: [DONE]"
+    assert gateway.process.wait(10) == 0
+
+
 def test_a_reload_cuts_no_stream_that_ends_in_time(stand_in: StartGateway) -> None:
     gateway = stand_in(PROXY_GRACEFUL_TIMEOUT_MS="7000")
     before = gateway.worker_pids
