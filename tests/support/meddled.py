@@ -23,8 +23,14 @@ from tests.support.gateway import (
 )
 
 Counts = dict[str, int]
+Plan = dict[str, Any]
 #: A process that ignores everything is given two seconds, and a keeper that failed looks again a while later.
 RECOVERY_S = 15
+
+
+def when(do: str, argument: Any = None, **moment: Any) -> Plan:
+    """A plan, as tests/support/meddler.py reads it."""
+    return {"do": do, "with": argument, **moment}
 
 
 class Meddled:
@@ -39,7 +45,7 @@ class Meddled:
         self._plan = folder / "plan.json"
 
     @contextmanager
-    def arm(self, plan: dict[str, Any]) -> Iterator[None]:
+    def arm(self, plan: Plan) -> Iterator[None]:
         """Have a plan carried out within this block."""
         for note in (*self._folder.glob("struck-*"), *self._folder.glob("answers-*")):
             note.unlink()
@@ -81,6 +87,16 @@ class Meddled:
     def count(self) -> Counts:
         counted: Counts = requests.get(f"{self.gateway.base_url}/counts", timeout=10).json()
         return counted
+
+    def forget_peak(self) -> None:
+        """Measure the worker's memory from here on."""
+        [worker] = self.gateway.worker_pids
+        pathlib.Path(f"/proc/{worker}/clear_refs").write_text("5")
+
+    def read_peak_mb(self) -> int:
+        [worker] = self.gateway.worker_pids
+        status = pathlib.Path(f"/proc/{worker}/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) // 1024
 
     def settle(self) -> Counts:
         """What the worker holds once its pool is full and nothing else runs."""

@@ -74,8 +74,16 @@ def flood(meddler: "Meddler", line: bytes, count: int | None) -> None:
     """So many notifications that nobody knows, or without an end."""
     meddler.pass_on(line)
     note = json.dumps({"method": "meddler/flood", "params": {"threadId": "nobody"}}).encode() + b"\n"
-    for _ in range(count // LINES_AT_ONCE) if count else itertools.count():
+    for _ in itertools.islice(itertools.count(), count and count // LINES_AT_ONCE):
         meddler.tell(note * LINES_AT_ONCE)
+
+
+def pile(meddler: "Meddler", line: bytes, megabytes: int) -> None:
+    """So much in notifications that nobody knows."""
+    meddler.pass_on(line)
+    note = json.dumps({"method": "meddler/pile", "params": {"pad": "x" * 100_000}}).encode() + b"\n"
+    for _ in range(10 * megabytes):
+        meddler.tell(note)
 
 
 def be_deaf(meddler: "Meddler", line: bytes, _: None) -> None:
@@ -84,12 +92,18 @@ def be_deaf(meddler: "Meddler", line: bytes, _: None) -> None:
     meddler.pass_on(line)
 
 
-def ask_without_listening(meddler: "Meddler", line: bytes, _: None) -> None:
-    """Questions without an end whose answers are not read."""
+def ask_without_listening(meddler: "Meddler", line: bytes, count: int | None) -> None:
+    """So many questions, or without an end, whose answers are not read."""
     be_deaf(meddler, line, None)
-    for first in itertools.count(1_000_000, LINES_AT_ONCE):
-        lines = (f'{{"method":"meddler/ask","id":{first + number}}}\n' for number in range(LINES_AT_ONCE))
-        meddler.tell("".join(lines).encode())
+    for first in itertools.islice(itertools.count(0, LINES_AT_ONCE), count and count // LINES_AT_ONCE):
+        ids = range(1_000_000 + first, 1_000_000 + first + LINES_AT_ONCE)
+        meddler.tell("".join(f'{{"method":"meddler/ask","id":{id_}}}\n' for id_ in ids).encode())
+
+
+def pile_without_listening(meddler: "Meddler", line: bytes, megabytes: int) -> None:
+    """More questions than the pipe takes answers, and what comes behind them."""
+    ask_without_listening(meddler, line, 5000)
+    pile(meddler, b"", megabytes)
 
 
 def ignore(meddler: "Meddler", line: bytes, what: list[str]) -> None:
@@ -109,7 +123,9 @@ STRIKES: dict[str, Strike] = {
     "reply_to_nobody": reply_to_nobody,
     "ask": ask,
     "flood": flood,
+    "pile": pile,
     "deaf": be_deaf,
     "ask_without_listening": ask_without_listening,
+    "pile_without_listening": pile_without_listening,
     "ignore": ignore,
 }

@@ -15,6 +15,11 @@ from tests.support.told import Told, ask, fold
 
 SCRIPT = [{"say": ["one ", "two"]}]
 ANSWERED: Told = (200, "one two", None)
+STOPPED: Told = (200, "one ", None)
+BROKEN: Told = (503, "", "backend_unavailable")
+BROKEN_OFF: Told = (200, "one ", "backend_unavailable")
+LATE: Told = (504, "", "backend_timeout")
+LATE_OFF: Told = (200, "one ", "backend_timeout")
 #: A call times out, another process starts, and the model may be silent for a while.
 BOUND_S = 6
 
@@ -26,6 +31,10 @@ BRISK = {
     "PROXY_INTERRUPT_TIMEOUT_MS": "500",
     "PROXY_SSE_KEEPALIVE_MS": "1000",  # so that it looks at its clock four times a second
 }
+# No more than are to be warm: whoever fails is replaced by the other, and no burst leaves spares.
+WARM = {"PROXY_WARM_PROCESSES": "2", "PROXY_MAX_PROCESSES": "2"}
+# Every request has a process of its own, from its first line to its last.
+FRESH = {"PROXY_WARM_PROCESSES": "0", "PROXY_PROCESS_MAX_TURNS": "1"}
 
 
 class Place(NamedTuple):
@@ -71,7 +80,7 @@ def run_place(
     if backend == "real":
         command = str(codex_cli_bin.bundled_codex_path())
         provider = {"PROXY_CODEX_CONFIG_FILE": write_provider(folder, model_url)}
-    with run_meddled(folder, [command], **BRISK, **environ, **provider) as meddled:
+    with run_meddled(folder, [command], **(BRISK | environ | provider)) as meddled:
         place = Place(meddled, stream)
         assert place.ask() == ANSWERED  # and with it comes what only a first request brings
         meddled.before = meddled.settle()

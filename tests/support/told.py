@@ -16,15 +16,19 @@ def ask(gateway: Gateway, script: Any, stream: bool = True, **more: Any) -> Told
     """Play a script; a stream that began ends as one."""
     response = gateway.chat(script, stream=stream, **more)
     body = response.content
-    if response.status_code != 200:
-        return response.status_code, "", json.loads(body)["error"]["code"]
-    if not stream:
-        return 200, json.loads(body)["choices"][0]["message"]["content"], None
+    if not stream or response.status_code != 200:
+        return read_body(response.status_code, json.loads(body))
     *frames, last = read_frames(body)
     assert last == DONE
     codes = [frame["error"]["code"] for frame in frames if "error" in frame]
     deltas = [choice["delta"] for frame in frames for choice in frame.get("choices", ())]
     return 200, "".join(delta.get("content") or "" for delta in deltas), codes[0] if codes else None
+
+
+def read_body(status: int, body: dict[str, Any]) -> Told:
+    if "error" in body:
+        return status, "", body["error"]["code"]
+    return status, body["choices"][0]["message"]["content"], None
 
 
 def fold(told: Told) -> Told:
