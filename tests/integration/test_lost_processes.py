@@ -33,9 +33,7 @@ def test_processes_killed_while_idle(warm: list[Place]) -> None:
     ("script", "said", "told"),
     [
         pytest.param([{"wait": 60}], "turn/start", BROKEN, id="before-the-first-byte"),
-        pytest.param(
-            [{"say": ["one "]}, {"wait": 60}], "item/agentMessage/delta", BROKEN_OFF, id="inside-the-text"
-        ),
+        pytest.param([{"say": ["one "]}, {"wait": 60}], SAID, BROKEN_OFF, id="inside-the-text"),
     ],
 )
 def test_a_process_killed_while_owned(warm: list[Place], script: Any, said: str, told: Told) -> None:
@@ -75,6 +73,10 @@ def tell_result(place: Place, messages: list[dict[str, Any]]) -> tuple[str, Told
         pytest.param(when("half", **CALLED), ANSWERED, id="half-a-line"),
         pytest.param(when("silence", **CALLED), ANSWERED, id="silence"),
         pytest.param(when("deaf", **CALLED), ANSWERED, id="reads-nothing"),
+        # What it said before, and nobody has read, is no sign that it goes on.
+        pytest.param(
+            when("hold", CALLED["after"], after="item/started", also="deaf"), ANSWERED, id="a-late-word"
+        ),
         # It says something, so it seems to have gone on.
         pytest.param(when("flood", **CALLED), LATE, id="endless-flood"),
     ],
@@ -116,7 +118,7 @@ def test_processes_that_never_start_open_a_breaker(warm: list[Place]) -> None:
         wait_until(lambda: place.ask() == BROKEN and not is_ready(place))
         began_s = time.monotonic()
         response = gateway.chat(SCRIPT)
-        assert time.monotonic() - began_s < 0.5
+        assert time.monotonic() - began_s < 1
         assert (response.status_code, response.json()["error"]["code"]) == BROKEN[::2]
         assert int(response.headers["retry-after"]) > 0
         assert len(place.meddled.struck) >= 5

@@ -7,7 +7,8 @@ MEDDLER is a JSON object: `command` runs behind it; `folder` holds a plan, looke
     lines-<pid>     what codex said, a name a line: a notification's method, or that of the call it answers
     answers-<pid>   what the gateway answered to the meddler's own questions
 
-A plan has `do`, a name in STRIKES, maybe its argument `with`, and one of these (without any: at the start):
+A plan has `do`, a name in STRIKES, maybe its argument `with` and a second strike `also`, and one of these, or
+none for the start:
     before          a call of this method is on its way to codex
     after           codex answered a call of this method, or sent a notification of it
     after_line      codex said so many lines
@@ -127,9 +128,10 @@ class Meddler:
             self.release(name)
 
     def release(self, name: str) -> None:
-        """Let a line that was held pass, behind the one it had to wait for."""
+        """Let a line that was held pass, behind the one it had to wait for, and with a read of its own."""
         if self.held and self.held_until in (None, name):
             held, self.held = self.held, b""
+            self.pass_on(b"")
             self.tell(held)
 
     def tell(self, data: bytes) -> None:
@@ -161,6 +163,8 @@ class Meddler:
         if plan is None:
             return False
         STRIKES[plan["do"]](self, line, plan.get("with"))
+        if "also" in plan:
+            STRIKES[plan["also"]](self, b"", None)
         return True
 
     def take_plan(self, moment: Message) -> Message | None:

@@ -20,13 +20,13 @@ BROKEN: Told = (503, "", "backend_unavailable")
 BROKEN_OFF: Told = (200, "one ", "backend_unavailable")
 LATE: Told = (504, "", "backend_timeout")
 LATE_OFF: Told = (200, "one ", "backend_timeout")
-#: A call times out, another process starts, and the model may be silent for a while.
-BOUND_S = 6
+#: Two processes may not start in time, or a call may time out and then the model be silent for a while.
+BOUND_S = 10
 
 BRISK = {
     "PROXY_RPC_TIMEOUT_MS": "1000",
     "PROXY_START_TIMEOUT_MS": "2000",
-    "PROXY_FIRST_EVENT_TIMEOUT_MS": "2500",
+    "PROXY_FIRST_EVENT_TIMEOUT_MS": "4000",
     "PROXY_STREAM_IDLE_TIMEOUT_MS": "1000",
     "PROXY_INTERRUPT_TIMEOUT_MS": "500",
     "PROXY_SSE_KEEPALIVE_MS": "1000",  # so that it looks at its clock four times a second
@@ -34,7 +34,11 @@ BRISK = {
 # No more than are to be warm: whoever fails is replaced by the other, and no burst leaves spares.
 WARM = {"PROXY_WARM_PROCESSES": "2", "PROXY_MAX_PROCESSES": "2"}
 # Every request has a process of its own, from its first line to its last.
-FRESH = {"PROXY_WARM_PROCESSES": "0", "PROXY_PROCESS_MAX_TURNS": "1"}
+FRESH = {
+    "PROXY_WARM_PROCESSES": "0",
+    "PROXY_PROCESS_MAX_TURNS": "1",
+    "PROXY_FIRST_EVENT_TIMEOUT_MS": "9000",  # which is counted from the request's arrival
+}
 
 
 class Place(NamedTuple):
