@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from app.handlers.lifecycle import Lifecycle
 from app.handlers.tool_buffers import ToolBufferCounters
 from app.handlers.tool_counters import ToolCounters
 from app.lib.block_rows import TextPattern
+from app.lib.events import Placed
 from app.pipeline import Backend
 from app.settings import Settings
 from app.store.limits import Limits
@@ -42,6 +44,7 @@ def create_app(
     served = app.extensions["backend"] = backend or CodexBackend(settings)
     buffers = app.extensions["tool_buffers"] = ToolBufferCounters()
     tools = app.extensions["tool_counters"] = ToolCounters()
+    placements = app.extensions["placements"] = collections.Counter[Placed]()
     store = app.extensions["responses"] = ResponseStore(
         settings.state_dir / "responses",
         Limits(settings.response_ttl_days * DAY_S, settings.response_store_bytes),
@@ -50,7 +53,7 @@ def create_app(
     app.extensions["lifecycle"] = Lifecycle(served, store, background)
     sharing = cors.Cors(settings.allowed_origins)
 
-    app.before_request(access.build_begin(settings, access.Counters(buffers, tools)))
+    app.before_request(access.build_begin(settings, access.Counters(buffers, tools, placements)))
     http.register(app)
     app.before_request(sharing.answer_preflight)
     app.before_request(auth.build_check(settings.api_keys))

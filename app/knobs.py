@@ -1,9 +1,10 @@
-"""How the text of a knob is read: a parser each, and what it allows in words."""
+"""What a knob is, and how its text is read: a parser each, and what it allows in words."""
 
 from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable
+from dataclasses import field
 from typing import Any
 
 from app.lib.models import Model, parse_model
@@ -11,6 +12,14 @@ from app.lib.obsidian import EscapePolicy
 from app.lib.output_mode import OutputMode
 from app.lib.request import ToolTransport
 from app.lib.stop_policy import StopMode
+
+
+def knob(name: str, default: str, meaning: str, parse: Callable[[str], Any] = str) -> Any:
+    """A setting that comes from the variable `name`."""
+    return field(
+        default_factory=lambda: parse(default),
+        metadata={"name": name, "default": default, "meaning": meaning, "parse": parse},
+    )
 
 
 def parse_flag(text: str) -> bool:
@@ -57,6 +66,10 @@ def parse_delay(text: str) -> float:
     return parse_natural(text) / 1000
 
 
+def parse_whole_seconds(text: str) -> float:
+    return float(parse_count(text))
+
+
 def parse_kilos(text: str) -> int:
     """Kilobytes in the environment, characters inside."""
     return parse_count(text) * 1024
@@ -92,6 +105,7 @@ ALLOWED: dict[Callable[[str], Any], str] = {
     parse_size: "a whole number of megabytes, at least 1",
     parse_port: "a port number",
     parse_delay: "a whole number of milliseconds, 0 or more",
+    parse_whole_seconds: "a whole number of seconds, at least 1",
     parse_kilos: "a whole number of kilobytes, at least 1",
     parse_pin: "auto, true or false",
     StopMode: "first or all",

@@ -41,14 +41,17 @@ class Backend(Protocol):
     def start(self) -> None:
         """Begin warming up in the background; called in the worker, after fork."""
 
-    def open_turn(self, prompt: Prompt, client: Client) -> Turn:
-        """Prepare a turn; no I/O happens before its first batch is asked for."""
+    def open_turn(self, prompt: Prompt, client: Client, owner: str) -> Turn:
+        """Prepare a turn; no I/O happens before its first batch is asked for.
+
+        It may go on with what was kept of earlier turns of the same owner.
+        """
 
     def models(self, client: Client) -> tuple[Model, ...]:
         """Every model on offer; may wait for a process to say."""
 
     def is_ready(self) -> bool:
-        """Whether a codex process has said hello."""
+        """Whether a codex process has said hello, and processes do not keep failing."""
 
     def drain(self, deadline_s: float) -> None:
         """End every turn still running at that (monotonic) time."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from app.knobs import (
     ALLOWED,
+    knob,
     parse_count,
     parse_delay,
     parse_flag,
@@ -30,6 +31,7 @@ from app.lib.obsidian import EscapePolicy
 from app.lib.output_mode import OutputMode
 from app.lib.request import ToolTransport
 from app.lib.stop_policy import StopMode, StopPolicy
+from app.process_settings import ProcessSettings
 
 LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
 # A wait for another tool block is looked at four times, but never oftener than every 25 ms.
@@ -41,16 +43,8 @@ class SettingsError(Exception):
     """A variable holds something it cannot mean."""
 
 
-def knob(name: str, default: str, meaning: str, parse: Callable[[str], Any] = str) -> Any:
-    """A setting that comes from the variable `name`."""
-    return field(
-        default_factory=lambda: parse(default),
-        metadata={"name": name, "default": default, "meaning": meaning, "parse": parse},
-    )
-
-
 @dataclass(frozen=True)
-class Settings:
+class Settings(ProcessSettings):
     host: str = knob("PROXY_HOST", "127.0.0.1", "Address to listen on; anything but loopback needs a key.")
     port: int = knob("PROXY_PORT", "11435", "Port to listen on; 0 takes a free one.", parse_port)
     workers: int = knob("WEB_CONCURRENCY", "1", "Worker processes, each with a pool of its own.", parse_count)
@@ -84,45 +78,6 @@ class Settings:
     )
     demo: bool = knob(
         "PROXY_DEMO", "false", "Offer the scripted model `demo`, which needs no login.", parse_flag
-    )
-    warm_processes: int = knob(
-        "PROXY_WARM_PROCESSES", "2", "Idle codex processes kept ready per worker.", parse_natural
-    )
-    max_processes: int = knob(
-        "PROXY_MAX_PROCESSES", "32", "Codex processes per worker, busy and idle together.", parse_count
-    )
-    process_max_turns: int = knob(
-        "PROXY_PROCESS_MAX_TURNS", "100", "Turns after which a codex process is replaced.", parse_count
-    )
-    queue_timeout_s: float = knob(
-        "PROXY_QUEUE_TIMEOUT_MS",
-        "10000",
-        "How long a request waits for a free process before 429.",
-        parse_seconds,
-    )
-    start_timeout_s: float = knob(
-        "PROXY_START_TIMEOUT_MS", "20000", "How long a codex process may take to say hello.", parse_seconds
-    )
-    rpc_timeout_s: float = knob(
-        "PROXY_RPC_TIMEOUT_MS", "30000", "How long codex may take to answer one call.", parse_seconds
-    )
-    interrupt_timeout_s: float = knob(
-        "PROXY_INTERRUPT_TIMEOUT_MS",
-        "3000",
-        "How long codex may take to stop a turn before its process is killed.",
-        parse_seconds,
-    )
-    first_event_timeout_s: float = knob(
-        "PROXY_FIRST_EVENT_TIMEOUT_MS", "120000", "How long the model may take to begin.", parse_seconds
-    )
-    idle_timeout_s: float = knob(
-        "PROXY_STREAM_IDLE_TIMEOUT_MS",
-        "300000",
-        "How long the model may be silent once it began.",
-        parse_seconds,
-    )
-    total_timeout_s: float = knob(
-        "PROXY_TIMEOUT_MS", "1800000", "How long one request may take in all.", parse_seconds
     )
     commit_after_s: float = knob(
         "PROXY_COMMIT_AFTER_MS",

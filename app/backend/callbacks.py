@@ -3,47 +3,52 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from typing import Any, NoReturn
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn, assert_never
 
 import orjson
 
 from app.backend.dynamic_tools import measure_depth
 from app.backend.jsonrpc import ServerRequest
 from app.lib.json_text import has_surrogates
+from app.lib.request import ImagePart, Part, TextPart
 
 MAX_ARGUMENTS_DEPTH = 127
 
 #: A thread, and a call in it.
 Key = tuple[str, str]
+Answer = dict[str, Any]
 
 
 class Callbacks:
-    """The questions of one request's threads; a question and the word on its call come in either order.
+    """The questions of one request's threads; a question and the answer to it come in either order.
 
     A release asks about the calls of a response one at a time, each after the last was answered; another
-    about all at once. One that nobody has a word on stays open until its turn is interrupted.
+    about all at once. One that nobody has an answer to stays open until its turn is interrupted.
     """
 
     def __init__(self) -> None:
         self._open: dict[Key, list[ServerRequest]] = {}
-        self._refused: dict[Key, str] = {}
+        self._answers: dict[Key, Answer] = {}
 
-    def ask(self, key: Key, request: ServerRequest) -> str | None:
+    def ask(self, key: Key, request: ServerRequest) -> Answer | None:
         """Take a question: the answer if there is one, else it is kept."""
-        message = self._refused.get(key)
-        if message is None:
+        answer = self._answers.get(key)
+        if answer is None:
             self._open.setdefault(key, []).append(request)
-        return message
+        return answer
 
-    def refuse(self, key: Key, message: str) -> list[ServerRequest]:
+    def settle(self, key: Key, answer: Answer) -> list[ServerRequest]:
         """Have every question about a call answered with this: those here, and those to come."""
-        self._refused[key] = message
+        self._answers[key] = answer
         return self._open.pop(key, [])
+
+    def has_answer(self, key: Key) -> bool:
+        return key in self._answers
 
     def forget(self, key: Key) -> None:
         """There is another call of that id."""
-        self._refused.pop(key, None)
+        self._answers.pop(key, None)
 
     def take_open(self, thread_ids: Iterable[str]) -> list[ServerRequest]:
         """The questions these threads wait with; they are kept no longer."""
@@ -65,9 +70,24 @@ def read_key(request: ServerRequest) -> Key | None:
             return None
 
 
-def build_refusal(message: str) -> dict[str, Any]:
+def build_refusal(message: str) -> Answer:
     """An answer that has the model correct its call."""
     return {"contentItems": [{"type": "inputText", "text": message}], "success": False}
+
+
+def build_answer(parts: Sequence[Part]) -> Answer:
+    """What a call came to: one text is codex's output as it is, several parts are a list."""
+    return {"contentItems": [build_content(part) for part in parts or (TextPart(""),)], "success": True}
+
+
+def build_content(part: Part) -> dict[str, str]:
+    match part:
+        case TextPart(text):
+            return {"type": "inputText", "text": text}
+        case ImagePart(data_url):
+            return {"type": "inputImage", "imageUrl": data_url}
+        case _:
+            assert_never(part)
 
 
 def is_asked_about(arguments: str) -> bool:

@@ -26,6 +26,7 @@ INITIALIZE: Call = (
     },
 )
 READ_ACCOUNT: Call = ("account/read", {})
+REFRESH_LOGIN: Call = ("account/read", {"refreshToken": True})
 LIST_MODELS: Call = ("model/list", {})
 #: What codex asks of us for each call of the client's tools.
 TOOL_CALL = "item/tool/call"

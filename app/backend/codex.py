@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from app.backend.demo_server import DemoServer
 from app.backend.directory import ModelDirectory
+from app.backend.drain import Drain
 from app.backend.home import CodexHome
-from app.backend.pool import Pool, run_through
-from app.backend.turn import CodexTurn, Drain, TurnContext
+from app.backend.keeper import Keeper
+from app.backend.line import Wish
+from app.backend.pool import Pool
+from app.backend.turn import CodexTurn, TurnContext
+from app.backend.waiting import run_through
 from app.lib.models import Model
 from app.lib.prompt import Prompt
 from app.pipeline import Client
@@ -19,6 +23,7 @@ class CodexBackend:
         self._pool = Pool(self._home, settings)
         self._directory = ModelDirectory(self._home, settings)
         self._drain = Drain()
+        self._keeper = Keeper(self._pool, self._home, self._drain)
         self._context = TurnContext(settings, self._pool, self._directory, self._drain)
         self._demo = DemoServer() if settings.demo else None
 
@@ -27,10 +32,10 @@ class CodexBackend:
         if self._demo:
             self._demo.start()
             self._directory.demo_url = self._demo.base_url
-        self._pool.start()
+        self._keeper.start()
 
-    def open_turn(self, prompt: Prompt, client: Client) -> CodexTurn:
-        return CodexTurn(self._context, prompt, client)
+    def open_turn(self, prompt: Prompt, client: Client, owner: str) -> CodexTurn:
+        return CodexTurn(self._context, prompt, client, owner)
 
     def models(self, client: Client) -> tuple[Model, ...]:
         if not self._directory.is_known():  # once known, turns keep it fresh
@@ -38,8 +43,9 @@ class CodexBackend:
         return self._directory.all()
 
     def _refresh_models(self, client: Client) -> None:
-        process = run_through(self._pool.lease(client.patience_s), client)
+        process = run_through(self._pool.lease(Wish(client.patience_s)), client)
         try:
+            run_through(self._pool.greet(process), client)
             run_through(self._directory.refresh(process), client)
         except BaseException:
             self._pool.discard(process)
@@ -47,12 +53,13 @@ class CodexBackend:
         self._pool.give_back(process)
 
     def is_ready(self) -> bool:
-        return self._pool.has_greeted
+        return self._pool.is_ready
 
     def drain(self, deadline_s: float) -> None:
         self._drain.deadline_s = deadline_s
 
     def close(self) -> None:
+        self._keeper.stop()
         self._pool.close()
         if self._demo:
             self._demo.close()

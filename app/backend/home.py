@@ -17,6 +17,7 @@ import codex_cli_bin
 import orjson
 import tomli_w
 
+from app.backend.login import LoginFile
 from app.settings import Settings, SettingsError
 
 DEMO_MODEL = "demo"
@@ -93,7 +94,7 @@ class CodexHome:
         self._overrides = read_overrides(settings.codex_config_file)
         self.binary = find_binary(settings)
         self.path = settings.state_dir / "codex-home"
-        self._auth_path = str(self.path / "auth.json")
+        self.login = LoginFile(self.path / "auth.json")
         #: A folder for each running process; gone with it.
         self.processes = settings.state_dir / "processes"
         #: Where codex stands: an empty folder, nothing to read there.
@@ -135,10 +136,6 @@ class CodexHome:
         keys = [provider["env_key"] for provider in providers if "env_key" in provider]
         headers = [provider.get("env_http_headers", {}).values() for provider in providers]
         return [*keys, *itertools.chain.from_iterable(headers)]
-
-    def login_stamp(self) -> tuple[int, int]:
-        """Changes whenever someone logs in or out; asked for every request."""
-        return stamp_file(self._auth_path)
 
     def sweep(self) -> None:
         """Remove what killed processes left behind."""

@@ -29,9 +29,9 @@ from app.lib.events import (
     ToolSignal,
     TurnEnded,
     TurnFailed,
-    Usage,
 )
 from app.lib.tool_call_shapes import is_echo
+from app.lib.usage import Usage
 
 Params = dict[str, Any]
 
@@ -42,6 +42,9 @@ INCOMPLETE = {
 }
 
 SEARCH_KINDS = set(SearchKind)
+# What says nothing of the model: the user's own message, and a question about a call that it made before.
+NOT_THE_MODEL = ("userMessage", "dynamicToolCall")
+NOTHING_USED = Usage()
 RESPONSE_ENDS = (ResponseDone, Retrying)
 
 
@@ -69,8 +72,14 @@ class NotificationReader:
         self._threads: dict[str, _Thread] = {}
         self._resets_at_s: float | None = None
 
-    def add_thread(self, thread_id: str, choice: int) -> None:
-        self._threads[thread_id] = _Thread(choice)
+    def add_thread(self, thread_id: str, choice: int, used: Usage = NOTHING_USED) -> None:
+        """Read a thread, which earlier requests may have `used`: its total goes on from there."""
+        self._threads[thread_id] = _Thread(choice, reported=used, total=used)
+
+    def get_usage(self, thread_id: str) -> Usage:
+        """The tokens of all turns of a thread."""
+        thread = self._threads.get(thread_id)
+        return thread.total if thread else NOTHING_USED
 
     def drop_thread(self, thread_id: str) -> None:
         """From now on it is another's: whatever becomes of its turn, its end included, is not told."""
@@ -165,8 +174,7 @@ class NotificationReader:
 
 
 def read_item_started(choice: int, params: Params) -> BackendEvent | None:
-    # The user's own message is echoed as an item too; it says nothing about the model.
-    return None if params.get("item", {}).get("type") == "userMessage" else ModelActive(choice)
+    return None if params.get("item", {}).get("type") in NOT_THE_MODEL else ModelActive(choice)
 
 
 def read_text_delta(choice: int, params: Params) -> BackendEvent:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import select
 import time
+from collections.abc import Generator
 
 from app.backend.jsonrpc import LineReader, LineTooLong
-from app.lib.errors import BackendTimeout, BackendUnavailable
+from app.lib.errors import BackendTimeout, ProcessFailed
 
 READ_BYTES = 256 * 1024
 
@@ -56,13 +57,22 @@ class Pipe:
         return early + self._read()
 
     def send(self, data: bytes, timeout_s: float) -> None:
-        """Write all of it; reads meanwhile, since codex may be stuck writing to us."""
+        """Write a line that is short, with nothing else to be done meanwhile."""
+        for _ in self.sending(data, timeout_s, timeout_s):
+            pass
+
+    def sending(self, data: bytes, timeout_s: float, tick_s: float) -> Generator[None, None, None]:
+        """Write all of it; yields while it waits, and reads meanwhile: codex may be stuck writing to us."""
         left = memoryview(data)
+        left = left[self._write(left) :]
         deadline_s = time.monotonic() + timeout_s
         while left:
+            remaining_s = deadline_s - time.monotonic()
+            if remaining_s <= 0:
+                raise BackendTimeout("Codex did not take the request in time.")
+            self._wait_writable(min(remaining_s, tick_s))
             left = left[self._write(left) :]
-            if left:
-                self._wait_writable(deadline_s)
+            yield
 
     def _write(self, data: memoryview) -> int:
         try:
@@ -70,13 +80,10 @@ class Pipe:
         except BlockingIOError:
             return 0
         except OSError as error:
-            raise BackendUnavailable("Codex stopped taking requests.") from error
+            raise ProcessFailed("Codex stopped taking requests.") from error
 
-    def _wait_writable(self, deadline_s: float) -> None:
-        remaining_s = deadline_s - time.monotonic()
-        if remaining_s <= 0:
-            raise BackendTimeout("Codex did not take the request in time.")
-        if self._read_fd in poll_fds(self._write_poll, remaining_s):
+    def _wait_writable(self, timeout_s: float) -> None:
+        if self._read_fd in poll_fds(self._write_poll, timeout_s):
             self._early += self._read()
 
     def _read(self) -> list[bytes]:
@@ -85,13 +92,13 @@ class Pipe:
         except BlockingIOError:
             return []
         except OSError as error:
-            raise BackendUnavailable("The pipe to codex broke.") from error
+            raise ProcessFailed("The pipe to codex broke.") from error
         if not data:
-            raise BackendUnavailable("The codex process ended.")
+            raise ProcessFailed("The codex process ended.")
         try:
             return self._reader.feed(data)
         except LineTooLong as error:
-            raise BackendUnavailable("Codex sent a line longer than PROXY_MAX_LINE_MB.") from error
+            raise ProcessFailed("Codex sent a line longer than PROXY_MAX_LINE_MB.") from error
 
 
 def poll_fds(poll: select.poll, timeout_s: float) -> set[int]:

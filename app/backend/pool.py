@@ -1,81 +1,130 @@
-"""The codex processes of one worker: kept warm, handed to one owner each, taken back or ended."""
+"""The codex processes of one worker: kept warm, handed to one owner each, parked, taken back or ended."""
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import logging
 import threading
 import time
 from collections.abc import Generator
-from typing import Any, TypeVar
 
+from app.backend.breaker import Breaker
 from app.backend.home import CodexHome
+from app.backend.idle import IdleProcesses
+from app.backend.line import Line, Ticket, Wish
+from app.backend.parking import Continuation, ParkedTurn, Parking
 from app.backend.process import CodexProcess
-from app.lib.errors import BackendUnavailable, ClientGone, GatewayBusy, GatewayStopping
+from app.backend.waiting import run_through
+from app.lib.continuation import ThreadKey
+from app.lib.conversation import Conversation
+from app.lib.errors import GatewayBusy, GatewayStopping, ProcessFailed, ProxyError
 from app.lib.events import Queued
-from app.pipeline import Client
+from app.lib.placement import Origin
 from app.settings import Settings
 
 log = logging.getLogger(__name__)
 
-KEEPER_PERIOD_S = 1.0
-SPARE_LIFETIME_S = 60.0
-MAX_BACK_OFF_S = 30.0
 CLOSE_TIMEOUT_S = 5.0
-SWEEP_PERIOD_S = 60.0
 
 
-class Slot(enum.Enum):
+class Claim(enum.Enum):
     """What a request finds when no process is idle."""
 
-    FREE = enum.auto()
-    NONE = enum.auto()
+    #: Room for a new one.
+    SLOT = enum.auto()
+    NOTHING = enum.auto()
 
 
 class Pool:
-    """At any time a process is starting, idle here, owned by one request, or ending; each takes a slot."""
+    """At any time a process is starting, idle here, owned by one request, parked, or ending; each has a slot.
+
+    Whoever waits, waits in one line, for a process or a slot and for its turn to start one.
+    """
 
     def __init__(self, home: CodexHome, settings: Settings) -> None:
         self._home = home
         self._settings = settings
-        # A plain lock: an owner takes it twice a request, and never inside itself.
-        self._changed = threading.Condition(threading.Lock())
+        # A plain lock: an owner takes it a few times a request, and never inside itself.
+        self._lock = threading.Lock()
         self._slots_taken = 0
-        #: Idle processes with the time since when; the last one in is the first one out.
-        self._idle: list[tuple[float, CodexProcess]] = []
+        self._idle = IdleProcesses(self._is_usable)
         self._owned: set[CodexProcess] = set()
+        self._parking = Parking()
+        #: Parked turns that are being ended to make room.
+        self._releasing = 0
+        #: Owners that have no turn running yet, and those of them that have their process.
+        self._starts = 0
+        self._starting: set[CodexProcess] = set()
+        self._line = Line(settings.max_queue)
+        self._breaker = Breaker()
         self._closing = threading.Event()
-        self._next_sweep_s = 0.0
+        self._emptied = threading.Condition(self._lock)
         self.has_greeted = False
 
-    def start(self) -> None:
-        """Begin to keep processes warm; in the worker, after fork."""
-        threading.Thread(target=self._keep, name="codex-pool", daemon=True).start()
+    @property
+    def is_ready(self) -> bool:
+        return self.has_greeted and not self._breaker.is_open
 
-    def lease(self, patience_s: float) -> Generator[Queued | None, None, CodexProcess]:
-        """A process for one owner: an idle one, else a new one; yields while it waits."""
-        deadline_s = time.monotonic() + patience_s
-        while True:
-            found = self._take()
-            if isinstance(found, CodexProcess):
-                return found
-            if found is Slot.FREE:
-                return (yield from self._start_process())
-            if time.monotonic() >= deadline_s:
-                raise GatewayBusy("Every codex process is busy; try again shortly.")
-            yield Queued()
+    def lease(self, wish: Wish) -> Generator[Queued | None, None, CodexProcess]:
+        """A process for one owner, who has it greeted; yields while it waits."""
+        found = self._claim(wish)
+        if found is Claim.NOTHING:
+            found = yield from self._wait_in_line(wish)
+        return found if isinstance(found, CodexProcess) else self._spawn()
+
+    def greet(self, process: CodexProcess) -> Generator[None, None, None]:
+        """Let a process say hello, if it has not."""
+        try:
+            yield from process.greet()
+        except ProxyError:
+            self.note_failed()
+            raise
+        self._note_greeting()
+
+    def note_started(self, process: CodexProcess) -> None:
+        """Its owner's turn runs: another one may start."""
+        with self._lock:
+            self._breaker.note_success()
+            self._end_start(process)
+
+    def note_failed(self) -> None:
+        """A process failed before it was of use."""
+        with self._lock:
+            self._breaker.note_failure()
 
     def give_back(self, process: CodexProcess) -> None:
         """Make a process that is between turns available again."""
-        is_fit = process.turns < self._settings.process_max_turns and process.rest()
-        with self._changed:
+        is_fit = self._is_fit(process) and process.rest()
+        with self._lock:
+            self._end_start(process)
             if is_fit and not self._closing.is_set():
                 self._owned.discard(process)
-                self._idle.append((time.monotonic(), process))
-                self._changed.notify()
+                self._idle.add(process)
+                self._line.call_next()
                 return
         self.discard(process)
+
+    def park(self, turn: ParkedTurn) -> None:
+        """Keep a turn that waits for results, with its process, for whoever brings them."""
+        with self._lock:
+            if not self._closing.is_set():
+                self._owned.discard(turn.process)
+                self._parking.add(turn)
+                self._line.call_next()  # for which there may be room now
+                return
+        self.discard(turn.process)
+
+    def resume(self, conversation: Conversation) -> Continuation | Origin:
+        """The turn that a request brings the results for, now its own; or why there is none."""
+        with self._lock:
+            found = self._parking.take(conversation)
+            if isinstance(found, Origin):
+                return found
+            self._owned.add(found.turn.process)
+        if self._is_usable(found.turn.process):
+            return found
+        self.discard(found.turn.process)
+        return Origin.FAILED
 
     def discard(self, process: CodexProcess) -> None:
         """End a process, without making its owner wait for that."""
@@ -84,127 +133,163 @@ class Pool:
     def close(self) -> None:
         """End every process, and wait until they are gone."""
         self._closing.set()
-        with self._changed:
-            idle, self._idle = self._idle, []
-            for _, process in idle:
+        with self._lock:
+            for process in [*self._idle.take_all(), *(turn.process for turn in self._parking.take_all())]:
                 self.discard(process)
             for process in self._owned:  # its owner reads the pipe: it sees the end and lets go
                 process.terminate()
-            self._changed.wait_for(lambda: self._slots_taken == 0, CLOSE_TIMEOUT_S)
+            self._emptied.wait_for(lambda: self._slots_taken == 0, CLOSE_TIMEOUT_S)
 
-    def _take(self) -> CodexProcess | Slot:
-        """An idle process, or a slot for a new one, or a wait of at most a tick for either."""
-        with self._changed:
-            if self._closing.is_set():
-                raise GatewayStopping("The gateway is shutting down.")
-            while self._idle:
-                _, process = self._idle.pop()
-                self._owned.add(process)
-                if self._is_usable(process):
-                    return process
-                self.discard(process)
-            if self._claim_slot():
-                return Slot.FREE
-            self._changed.wait(self._settings.tick_s)
-            return Slot.NONE
-
-    def _claim_slot(self) -> bool:
-        """With the lock held."""
-        is_free = self._slots_taken < self._settings.max_processes
-        self._slots_taken += is_free
-        return is_free
-
-    def _free_slot(self) -> None:
-        with self._changed:
-            self._slots_taken -= 1
-            self._changed.notify_all()
-
-    def _start_process(self) -> Generator[None, None, CodexProcess]:
-        """Fill a slot that was taken."""
+    def start_spare(self) -> bool:
+        """Start a process ahead of need, or to see whether that works again; false when none is to be."""
+        with self._lock:
+            is_wanted = len(self._idle) < self._settings.warm_processes and not self._breaker.is_open
+            if not (is_wanted or self._breaker.is_due) or not self._claim_slot():
+                return False
         process = self._spawn()
         try:
-            yield from process.greet()
+            run_through(self.greet(process))
         except BaseException:
             self.discard(process)
             raise
-        self.has_greeted = True
-        return process
+        self.give_back(process)
+        return True
+
+    def retire(self, spare_lifetime_s: float) -> None:
+        """End what is dead, of another login, waited too long, or was left by a past burst."""
+        with self._lock:
+            for process in self._idle.take_unwanted(self._settings.warm_processes, spare_lifetime_s):
+                self.discard(process)
+            late_s = time.monotonic() - self._settings.park_ttl_s
+            for turn in self._parking.take_where(
+                lambda turn: turn.since_s <= late_s or not self._is_usable(turn.process)
+            ):
+                self._release(turn)
+
+    def drop_parked(self) -> None:
+        with self._lock:
+            for turn in self._parking.take_all():
+                self._release(turn)
+
+    def _claim(self, wish: Wish, ticket: Ticket | None = None) -> CodexProcess | Claim:
+        with self._lock:
+            if self._closing.is_set():
+                raise GatewayStopping("The gateway is shutting down.")
+            if not self._line.is_next(ticket) or self._starts >= self._settings.max_starting:
+                return Claim.NOTHING
+            process = self._take_idle(wish.key)
+            if process is not None:
+                self._starts += 1
+                self._starting.add(process)
+                return process
+            self._breaker.check()
+            if self._claim_slot():
+                return Claim.SLOT
+            while self._parking and self._releasing < max(len(self._line), 1):
+                self._release(self._parking.take_oldest())
+            return Claim.NOTHING
+
+    def _wait_in_line(self, wish: Wish) -> Generator[Queued, None, CodexProcess | Claim]:
+        with self._lock:
+            ticket = self._line.join(wish)
+        deadline_s = time.monotonic() + wish.patience_s
+        try:
+            while (found := self._claim(wish, ticket)) is Claim.NOTHING:
+                remaining_s = deadline_s - time.monotonic()
+                if remaining_s <= 0:
+                    raise GatewayBusy("Every codex process is busy; try again shortly.")
+                yield Queued()
+                ticket.wait(min(remaining_s, self._settings.tick_s))
+            return found
+        finally:
+            with self._lock:
+                self._line.leave(ticket)
+
+    def _take_idle(self, key: ThreadKey | None) -> CodexProcess | None:
+        while process := self._idle.take(key):
+            self._owned.add(process)
+            if self._is_usable(process):
+                return process
+            self.discard(process)
+        return None
+
+    def _claim_slot(self) -> bool:
+        is_free = self._slots_taken < self._settings.max_processes
+        self._slots_taken += is_free
+        self._starts += is_free
+        return is_free
 
     def _spawn(self) -> CodexProcess:
+        """Fill a slot that was claimed."""
         try:
             process = CodexProcess(self._home, self._settings)
-        except OSError as error:
-            self._free_slot()
-            raise BackendUnavailable(f"A codex process could not be started: {error.strerror}") from error
-        except BaseException:
-            self._free_slot()
+        except BaseException as error:
+            with self._lock:
+                self._starts -= 1
+                self._breaker.note_failure()
+                self._free_slot()
+            if isinstance(error, OSError):
+                raise ProcessFailed(f"A codex process could not be started: {error.strerror}") from error
             raise
-        with self._changed:
+        with self._lock:
             self._owned.add(process)
+            self._starting.add(process)
+            if self._closing.is_set():
+                process.terminate()
         return process
+
+    def _free_slot(self) -> None:
+        self._slots_taken -= 1
+        self._line.call_next()
+        self._emptied.notify_all()
+
+    def _end_start(self, process: CodexProcess) -> None:
+        if process in self._starting:
+            self._starting.remove(process)
+            self._starts -= 1
+            self._line.call_next()
+
+    def _note_greeting(self) -> None:
+        with self._lock:
+            self._breaker.note_greeting()
+            self.has_greeted = True
+
+    def _is_fit(self, process: CodexProcess) -> bool:
+        """Whether a process may serve more turns: it keeps every thread, so it grows."""
+        settings = self._settings
+        return (
+            process.turns < settings.process_max_turns
+            and process.measure_rss() <= settings.process_max_rss_bytes
+        )
 
     def _is_usable(self, process: CodexProcess) -> bool:
         """A login or logout since it started makes a process unusable: it may hold the old account."""
-        return process.is_alive() and process.login_stamp == self._home.login_stamp()
+        return process.is_alive() and process.login == self._home.login.read().identity
+
+    def _release(self, turn: ParkedTurn) -> None:
+        """End a parked turn, out of the way of who needs the room."""
+        self._releasing += 1
+        self._owned.add(turn.process)
+        threading.Thread(target=self._end_turn, args=(turn,), name="codex-release", daemon=True).start()
+
+    def _end_turn(self, turn: ParkedTurn) -> None:
+        is_free = False
+        try:
+            is_free = turn.threads.interrupt()
+        finally:
+            (self.give_back if is_free else self.discard)(turn.process)
+            with self._lock:
+                self._releasing -= 1
 
     def _end(self, process: CodexProcess) -> None:
+        with self._lock:
+            self._end_start(process)
         died = None if process.is_alive() else process.describe_end()
         try:
             process.kill()
         finally:
-            with self._changed:
+            with self._lock:
                 self._owned.discard(process)
-            self._free_slot()
+                self._free_slot()
         if died and not self._closing.is_set():
             log.warning("a codex process ended by itself", extra={"fields": died})
-
-    def _keep(self) -> None:
-        pause_s = 0.0
-        while not self._closing.wait(pause_s):
-            try:
-                self._tidy()
-                pause_s = 0.0 if self._start_spare() else KEEPER_PERIOD_S
-            except Exception as error:  # noqa: BLE001  nobody else would start it again
-                pause_s = min(max(pause_s, KEEPER_PERIOD_S) * 2, MAX_BACK_OFF_S)
-                log.warning("the pool could not be kept: %s", error)
-
-    def _tidy(self) -> None:
-        self._retire_spares()
-        if time.monotonic() >= self._next_sweep_s:
-            self._next_sweep_s = time.monotonic() + SWEEP_PERIOD_S
-            self._home.sweep()
-
-    def _start_spare(self) -> bool:
-        """Start one process ahead of need; false when none is needed, or no slot is free."""
-        with self._changed:
-            if len(self._idle) >= self._settings.warm_processes or not self._claim_slot():
-                return False
-        self.give_back(run_through(self._start_process()))
-        return True
-
-    def _retire_spares(self) -> None:
-        """End the dead, and what a past burst left idle beyond the warm number."""
-        now_s = time.monotonic()
-        with self._changed:
-            spare = len(self._idle) - self._settings.warm_processes
-            old = [entry for entry in self._idle[: max(spare, 0)] if now_s - entry[0] > SPARE_LIFETIME_S]
-            dead = [entry for entry in self._idle if not self._is_usable(entry[1])]
-            for entry in {*old, *dead}:
-                self._idle.remove(entry)
-                self.discard(entry[1])
-
-
-T = TypeVar("T")
-
-
-def run_through(waiting: Generator[Any, None, T], client: Client | None = None) -> T:
-    """Wait for a generator's result where nothing else is to be done; as long as the client does, if any."""
-    with contextlib.closing(waiting):
-        while True:
-            try:
-                next(waiting)
-            except StopIteration as stop:
-                result: T = stop.value
-                return result
-            if client and client.has_left():
-                raise ClientGone("The client closed the connection.")

@@ -5,20 +5,21 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, assert_never
 
 from app.backend import calls, jsonrpc
 from app.backend.calls import Call
 from app.backend.home import CodexHome
+from app.backend.last_words import read_last_words
 from app.backend.pipe import Pipe
-from app.lib.errors import BackendRefused, BackendTimeout, BackendUnavailable, ProxyError
+from app.backend.resting import RestingThreads
+from app.lib.errors import BackendRefused, BackendTimeout, BackendUnavailable, ProcessFailed, ProxyError
 from app.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -28,9 +29,7 @@ Incoming = jsonrpc.Notification | jsonrpc.ServerRequest
 
 OVERLOADED = -32001
 TERMINATE_GRACE_S = 2
-STDERR_TAIL_BYTES = 2000
-# What codex may say of its login in its last words: keys, bearer tokens, JWTs.
-SECRET = re.compile(r"(?i)\bbearer\s+\S+|\bsk-[\w-]{8,}|\beyJ[\w-]{8,}(?:\.[\w-]+)*")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +50,13 @@ class CodexProcess:
         #: The last thread opened, and the id of the call that opened one more like it.
         self._thread: Call | None = None
         self._primed_id: int | None = None
-        self.login_stamp = home.login_stamp()
+        #: Whose it was when it started.
+        self.login = home.login.read().identity
         self.turns = 0
-        self.account = Account(needs_login=False)
+        #: What idle threads hold, for requests that go on from there.
+        self.resting = RestingThreads(settings.park_ttl_s)
+        #: Unknown until it has said hello.
+        self.account: Account | None = None
         # Its own database folder: shared ones kill each other at first boot and keep clients' words.
         self.folder, stderr = home.make_process_folder()
         with stderr:
@@ -95,7 +98,9 @@ class CodexProcess:
         return not self._unanswered and not self._is_broken
 
     def greet(self) -> Generator[None, None, None]:
-        """Say hello and learn the login; yields while it waits."""
+        """Say hello and learn the login, if that is not done; yields while it waits."""
+        if self.account is not None:
+            return
         yield from self.call(calls.INITIALIZE, self._settings.start_timeout_s)
         self._send(jsonrpc.encode_notification("initialized"))
         self.account = yield from self._read_account()
@@ -117,7 +122,7 @@ class CodexProcess:
             self._unanswered.update(ahead)
             self._take_in(self._pipe.glance)
         self.turns += count - len(ahead)
-        pending = ahead | self._request([thread] * (count - len(ahead)))
+        pending = ahead | (yield from self._request([thread] * (count - len(ahead))))
         return (yield from self._await_all(pending, self._settings.rpc_timeout_s))
 
     def call(self, call: Call, timeout_s: float | None = None) -> Generator[None, None, dict[str, Any]]:
@@ -129,15 +134,17 @@ class CodexProcess:
         self, batch: Sequence[Call], timeout_s: float | None = None
     ) -> Generator[None, None, list[dict[str, Any]]]:
         """Ask several things in one write; codex takes the calls of one thread in order."""
-        pending = self._request(batch)
+        pending = yield from self._request(batch)
         return (yield from self._await_all(pending, timeout_s or self._settings.rpc_timeout_s))
 
-    def _request(self, batch: Sequence[Call]) -> dict[int, str]:
+    def _request(self, batch: Sequence[Call]) -> Generator[None, None, dict[int, str]]:
         """Send calls; their ids and methods."""
         numbered = dict(enumerate(batch, self._next_id + 1))
         self._next_id += len(numbered)
         self._unanswered.update(numbered)
-        self._send(b"".join(jsonrpc.encode_request(id_, *call) for id_, call in numbered.items()))
+        yield from self._sending(
+            b"".join(jsonrpc.encode_request(id_, *call) for id_, call in numbered.items())
+        )
         return {id_: method for id_, (method, _) in numbered.items()}
 
     def _await_all(
@@ -145,17 +152,28 @@ class CodexProcess:
     ) -> Generator[None, None, list[dict[str, Any]]]:
         deadline_s = time.monotonic() + timeout_s
         while self._unanswered.intersection(pending):
-            remaining_s = deadline_s - time.monotonic()
-            if remaining_s <= 0:
-                raise BackendTimeout(f"Codex did not answer {', '.join(set(pending.values()))} in time.")
-            self._take_in(self._pipe.receive, min(remaining_s, self._settings.tick_s))
+            self._listen(deadline_s, pending.values())
             yield
         return [read_reply(method, self._replies.pop(id_)) for id_, method in pending.items()]
 
-    def ask(self, call: Call, timeout_s: float) -> int:
+    def _listen(self, deadline_s: float, asked: Iterable[str]) -> None:
+        """Take in what comes, waiting at most a tick."""
+        remaining_s = deadline_s - time.monotonic()
+        if remaining_s <= 0:
+            raise BackendTimeout(f"Codex did not answer {', '.join(set(asked))} in time.")
+        self._take_in(self._pipe.receive, min(remaining_s, self._settings.tick_s))
+
+    def await_word(self, about: str) -> Generator[None, None, None]:
+        """Wait until codex says anything."""
+        deadline_s = time.monotonic() + self._settings.rpc_timeout_s
+        while not self._inbox:
+            self._listen(deadline_s, [about])
+            yield
+
+    def ask(self, call: Call) -> int:
         """Call without waiting for the answer; it may never come."""
         self._next_id += 1
-        self._send(jsonrpc.encode_request(self._next_id, *call), timeout_s)
+        self._send(jsonrpc.encode_request(self._next_id, *call))
         return self._next_id
 
     def receive(self) -> list[Incoming]:
@@ -165,17 +183,25 @@ class CodexProcess:
         arrived, self._inbox = self._inbox, []
         return arrived
 
-    def answer(self, request_id: int | str, result: dict[str, Any]) -> None:
-        """Answer a request of codex's."""
-        self._send(jsonrpc.encode_result(request_id, result))
+    def answer(self, request: jsonrpc.ServerRequest, result: dict[str, Any]) -> Generator[None, None, None]:
+        """Answer a request of codex's, at whatever length."""
+        yield from self._sending(jsonrpc.encode_result(request.id, result))
 
     def _take_in(self, read: Callable[..., list[bytes]], *arguments: float) -> None:
         with self._breaking():
             self._sort(read(*arguments))
 
-    def _send(self, data: bytes, timeout_s: float | None = None) -> None:
+    def _send(self, data: bytes) -> None:
+        """Short lines, which a process that reads takes at once."""
         with self._breaking():
-            self._pipe.send(data, timeout_s or self._settings.rpc_timeout_s)
+            self._pipe.send(data, self._settings.interrupt_timeout_s)
+
+    def _sending(self, data: bytes) -> Generator[None, None, None]:
+        with self._breaking():
+            settings = self._settings
+            was_broken, self._is_broken = self._is_broken, True  # half a line, if its owner leaves now
+            yield from self._pipe.sending(data, settings.rpc_timeout_s, settings.tick_s)
+            self._is_broken = was_broken
 
     @contextlib.contextmanager
     def _breaking(self) -> Iterator[None]:
@@ -200,7 +226,7 @@ class CodexProcess:
                     log.warning("declined %s", request.method, extra={"fields": {"codex_pid": self.pid}})
                     self.decline(request)
                 case None:
-                    raise BackendUnavailable("Codex sent a line that is not JSON-RPC.")
+                    raise ProcessFailed("Codex sent a line that is not JSON-RPC.")
 
     def decline(self, request: jsonrpc.ServerRequest) -> None:
         """No approval, login or tool of codex's own is ever granted; an unanswered request hangs the turn."""
@@ -224,20 +250,23 @@ class CodexProcess:
     def _prime(self) -> None:
         if self._thread is not None:
             with contextlib.suppress(ProxyError):  # which leaves it unsettled
-                self._primed_id = self.ask(self._thread, self._settings.interrupt_timeout_s)
+                self._primed_id = self.ask(self._thread)
                 self.turns += 1
 
     def is_alive(self) -> bool:
         return self._popen.poll() is None
 
+    def measure_rss(self) -> int:
+        """Its resident memory in bytes."""
+        try:
+            with open(f"/proc/{self.pid}/statm", "rb") as pages:
+                return int(pages.read().split()[1]) * PAGE_BYTES
+        except (OSError, IndexError):  # it is gone: somebody else notices
+            return 0
+
     def describe_end(self) -> dict[str, Any]:
         """How it ended and the last it said, for the log."""
-        try:
-            with open(self.folder / "stderr", "rb") as stderr:
-                stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - STDERR_TAIL_BYTES))
-                tail = SECRET.sub("[redacted]", stderr.read().decode("utf-8", "replace"))
-        except OSError as error:
-            tail = f"({error})"
+        tail = read_last_words(self.folder / "stderr")
         return {"codex_pid": self.pid, "exit": self._popen.returncode, "stderr": tail}
 
     def terminate(self) -> None:

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from typing import Any, assert_never
 
 from app.backend import calls
-from app.backend.callbacks import Callbacks, build_refusal, read_key
+from app.backend.callbacks import Answer, Callbacks, Key, build_answer, build_refusal, read_key
 from app.backend.directory import ModelDirectory
 from app.backend.dynamic_tools import build_dynamic_tools, validate_output_schema
 from app.backend.jsonrpc import Notification, ServerRequest
 from app.backend.notifications import NotificationReader
 from app.backend.process import CodexProcess, Incoming
+from app.backend.resting import RestingThread
 from app.backend.tool_names import ToolNames
+from app.backend.transcript import Transcript
 from app.lib.errors import BackendRefused, ProxyError
 from app.lib.events import BackendEvent
 from app.lib.models import Model
-from app.lib.orders import AskAgain, Order, RefuseCall, StopChoice
+from app.lib.orders import AskAgain, AwaitResults, Order, RefuseCall, StopChoice
 from app.lib.prompt import Prompt, build_item, build_prompt
-from app.lib.request import Message, Role, TextPart, ToolTransport
+from app.lib.request import HistoryItem, Message, PastOutput, Role, TextPart, ToolTransport
 from app.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -50,6 +52,9 @@ class Threads:
         self._heard_s = time.monotonic()
         #: Calls are out that start turns whose ids are not known yet.
         self._is_starting = False
+        #: Questions that can be answered, with their answers.
+        self._answerable: list[tuple[ServerRequest, Answer]] = []
+        self.transcript = Transcript()
 
     def run_beside(self, choices: Collection[int]) -> bool:
         """Whether a turn runs that is of none of these, nor was stopped."""
@@ -66,6 +71,31 @@ class Threads:
         items = self._rename_calls()
         yield from self._start_turns(dict.fromkeys(self._ids, items))
 
+    def go_on(
+        self, thread: RestingThread, model: Model, said: Sequence[HistoryItem]
+    ) -> Generator[None, None, None]:
+        """Start a turn in a thread that holds the conversation so far."""
+        self._effort = self._prompt.request.effort or model.effort
+        self._ids.append(thread.id)
+        self._reader.add_thread(thread.id, 0, thread.usage)
+        self._process.turns += 1
+        yield from self._start_turns({thread.id: [build_item(item) for item in said]})
+
+    def resume(
+        self, outputs: Mapping[str, PastOutput], said: Sequence[Message]
+    ) -> Generator[None, None, None]:
+        """Have the turn that waits for these results go on, by codex's own ids of the calls."""
+        [thread_id] = self._ids
+        self.transcript.begin()
+        self._heard_s = time.monotonic()
+        if said:
+            # Behind the results, as long as the turn waits; later it would break off the answer.
+            yield from self._process.call(calls.inject_items(thread_id, [build_item(item) for item in said]))
+        for call_id, output in outputs.items():
+            self._settle((thread_id, call_id), build_answer(output.parts))
+        yield from self._answer_questions()
+        yield from self._process.await_word("tool results")
+
     def _open_threads(
         self, directory: ModelDirectory, model: Model
     ) -> Generator[None, None, list[dict[str, Any]]]:
@@ -80,6 +110,7 @@ class Threads:
             # Its reason names a client's tool.
             log.warning("codex refused the tools; they are told as text")
             log.debug("its reason: %s", error.message)
+        self.transcript.has_secrets = True
         self._prompt = build_prompt(self._prompt.request, ToolTransport.SENTINEL)
         self._names = ToolNames()
         self._reader = NotificationReader()
@@ -125,14 +156,16 @@ class Threads:
         return self._reader.read(message)
 
     def _note_end(self, notification: Notification) -> None:
+        self.transcript.note_end(notification.params)
         match notification.params:
             case {"threadId": str(thread_id)}:
                 self._running.pop(thread_id, None)
 
     def _note_item(self, notification: Notification) -> None:
-        """A call came: its response goes on, and a word on an earlier one of its id is void."""
+        self.transcript.note_item(notification.params, self._callbacks)
         match notification.params:
             case {"threadId": str(thread_id), "item": {"type": "function_call", "call_id": str(call_id)}}:
+                # Its response goes on, and an answer about an earlier call of its id is void.
                 self._given_up.discard(thread_id)
                 self._callbacks.forget((thread_id, call_id))
 
@@ -143,9 +176,9 @@ class Threads:
             self._process.decline(request)
             return
         self._heard_s = time.monotonic()
-        refusal = self._callbacks.ask(key, request)
-        if refusal is not None:
-            self._process.answer(request.id, build_refusal(refusal))
+        answer = self._callbacks.ask(key, request)
+        if answer is not None:
+            self._answerable.append((request, answer))
 
     def _is_awaited(self, thread_id: str) -> bool:
         """Whether there may yet be a word on a thread's calls."""
@@ -167,28 +200,56 @@ class Threads:
         for request in self._callbacks.take_open(silent):
             self._process.decline(request)
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether there are questions that `carry_out` will answer."""
+        return bool(self._answerable)
+
     def carry_out(self, orders: Sequence[Order]) -> Generator[None, None, None]:
+        """Do what the core wants, and answer what codex asked."""
         for order in orders:
             thread_id = self._ids[order.choice]
             match order:
                 case RefuseCall(_, call_id, message):
-                    for request in self._callbacks.refuse((thread_id, call_id), message):
-                        self._process.answer(request.id, build_refusal(message))
+                    self.transcript.has_secrets = True
+                    self._settle((thread_id, call_id), build_refusal(message))
                 case AskAgain(_, message):
+                    self.transcript.has_secrets = True
                     said = build_item(Message(Role.DEVELOPER, (TextPart(message),)))
                     yield from self._start_turns({thread_id: [said]})
                 case StopChoice():
                     self._stop(thread_id)
+                case AwaitResults():
+                    pass  # as it does by itself
                 case _:
                     assert_never(order)
+        yield from self._answer_questions()
+
+    def _settle(self, key: Key, answer: Answer) -> None:
+        self._answerable += [(request, answer) for request in self._callbacks.settle(key, answer)]
+
+    def _answer_questions(self) -> Generator[None, None, None]:
+        while self._answerable:
+            request, answer = self._answerable.pop(0)
+            yield from self._process.answer(request, answer)
+
+    def find_resting(self) -> RestingThread | None:
+        """The thread, if it is one that rests behind an answer and holds just what its client knows."""
+        if len(self._ids) != 1 or self._running or self.transcript.has_secrets or not self.transcript.text:
+            return None
+        return RestingThread(self._ids[0], self._reader.get_usage(self._ids[0]))
+
+    @property
+    def can_wait(self) -> bool:
+        """Whether there is one turn here, which still runs."""
+        return [*self._running] == self._ids[:1] and not self._stopped
 
     def _stop(self, thread_id: str) -> None:
         """Interrupt a turn without waiting for its end, and hear no more of it."""
         self._reader.drop_thread(thread_id)
         if thread_id in self._running and thread_id not in self._stopped:
             self._stopped.add(thread_id)
-            timeout_s = self._settings.interrupt_timeout_s
-            self._process.ask(calls.interrupt_turn(thread_id, self._running[thread_id]), timeout_s)
+            self._process.ask(calls.interrupt_turn(thread_id, self._running[thread_id]))
 
     def interrupt(self) -> bool:
         """Stop what still runs; false if codex does not say so in time, or if we do not know what runs."""

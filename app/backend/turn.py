@@ -11,13 +11,25 @@ from typing import TypeVar
 
 from app.backend.codex_errors import LOGIN_ADVICE
 from app.backend.directory import ModelDirectory
+from app.backend.drain import Drain
+from app.backend.line import Wish
+from app.backend.parking import ParkedTurn
 from app.backend.pool import Pool
 from app.backend.process import CodexProcess
 from app.backend.threads import Threads
-from app.lib.errors import ClientGone, GatewayStopping, UpstreamUnauthorized
-from app.lib.events import BackendEvent, Tick, TurnFailed
+from app.lib.conversation import Conversation
+from app.lib.errors import (
+    BackendTimeout,
+    ClientGone,
+    GatewayStopping,
+    ProcessFailed,
+    ProxyError,
+    UpstreamUnauthorized,
+)
+from app.lib.events import BackendEvent, Placed, Tick, TurnFailed
 from app.lib.models import Model
-from app.lib.orders import Order, StopChoice
+from app.lib.orders import AwaitResults, Order, StopChoice
+from app.lib.placement import Origin, Tier
 from app.lib.prompt import Prompt
 from app.pipeline import Client
 from app.settings import Settings
@@ -26,12 +38,8 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-
-class Drain:
-    """When the turns still running must end; set once, when the worker is told to stop."""
-
-    def __init__(self) -> None:
-        self.deadline_s = float("inf")
+#: What another process may do better.
+PROCESS_FAULTS = (ProcessFailed, BackendTimeout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,28 +55,75 @@ class TurnContext:
 class CodexTurn:
     """Owns a process from its first batch until `close`."""
 
-    def __init__(self, context: TurnContext, prompt: Prompt, client: Client) -> None:
+    def __init__(self, context: TurnContext, prompt: Prompt, client: Client, owner: str) -> None:
         self._context = context
         self._prompt = prompt
         self._client = client
+        self._conversation = Conversation(owner, prompt, context.settings.parks_turns)
+        #: Whether the request tells all of it, and does not just bring results to a turn that knows the rest.
+        self._tells_all = True
         self._process: CodexProcess | None = None
         self._threads: Threads | None = None
         self._orders: list[Order] = []
-        self._next_look_s = time.monotonic() + context.settings.tick_s
+        self._arrived_s = time.monotonic()
+        self._next_look_s = self._arrived_s + context.settings.tick_s
         self._gone_since_s: float | None = None
 
     def batches(self) -> Generator[list[BackendEvent], None, None]:
         yield self._tick()
-        leased = self._context.pool.lease(self._client.patience_s)
-        process = self._process = yield from self._ticking(leased)
-        model = yield from self._ticking(self._find_model(process))
-        threads = self._threads = Threads(process, self._prompt, self._context.settings)
-        yield from self._ticking(threads.open(self._context.directory, model))
+        try:
+            threads = yield from self._begin()
+        except PROCESS_FAULTS as error:
+            # Nothing of the turn was told: another process begins it anew, once.
+            self._drop_process(error)
+            threads = yield from self._start(Origin.FAILED)
         while True:
-            if self._orders:
+            if self._orders or threads.is_asked:
                 orders, self._orders = self._orders, []
                 yield from self._ticking(threads.carry_out(orders))
             yield threads.read() + self._tick()
+
+    def _begin(self) -> Generator[list[BackendEvent], None, Threads]:
+        conversation = self._conversation
+        found = self._context.pool.resume(conversation) if conversation.is_kept else Origin.NEW
+        if isinstance(found, Origin):
+            return (yield from self._start(found))
+        self._process, self._threads = found.turn.process, found.turn.threads
+        self._tells_all = bool(found.delivery.told)
+        yield [Placed(Tier.PARKED, Origin.TURN), *self._tick()]
+        yield from self._ticking(found.turn.threads.resume(found.outputs, found.said))
+        return found.turn.threads
+
+    def _start(self, origin: Origin) -> Generator[list[BackendEvent], None, Threads]:
+        """Begin the turn on a process of the pool's, in a thread that holds its history or is given it."""
+        pool, follow_up = self._context.pool, self._conversation.find_follow_up()
+        wish = Wish(self._client.patience_s, follow_up.key, self._arrived_s)
+        process = self._process = yield from self._ticking(pool.lease(wish))
+        thread = process.resting.take(follow_up.key) if follow_up.key else None
+        tier = Tier.COLD if process.account is None else Tier.WARM
+        yield [Placed(tier, Origin.THREAD if thread else origin), *self._tick()]
+        yield from self._ticking(pool.greet(process))
+        model = yield from self._ticking(self._find_model(process))
+        threads = self._threads = Threads(process, self._prompt, self._context.settings)
+        opening = (
+            threads.go_on(thread, model, follow_up.said)
+            if thread
+            else threads.open(self._context.directory, model)
+        )
+        try:
+            yield from self._ticking(opening)
+        except PROCESS_FAULTS:
+            pool.note_failed()
+            raise
+        pool.note_started(process)
+        return threads
+
+    def _drop_process(self, error: ProxyError) -> None:
+        process, self._process, self._threads = self._process, None, None
+        pid = process.pid if process else None
+        log.warning("a codex process failed before its turn began: %s", error, extra=fields(pid))
+        if process:
+            self._context.pool.discard(process)
 
     def order(self, orders: Sequence[Order]) -> None:
         self._orders += orders
@@ -77,26 +132,52 @@ class CodexTurn:
         process, self._process = self._process, None
         if process is None:
             return
+        pool = self._context.pool
         if self._is_abandoned():
-            self._context.pool.discard(process)
+            pool.discard(process)
+        elif process.is_settled and self._park(process):
+            pass
         elif process.is_settled and (self._threads is None or self._threads.interrupt()):
-            self._context.pool.give_back(process)
+            self._rest(process)
+            pool.give_back(process)
         else:
-            log.warning("a codex process is out of step", extra={"fields": {"codex_pid": process.pid}})
-            self._context.pool.discard(process)
+            log.warning("a codex process is out of step", extra=fields(process.pid))
+            pool.discard(process)
+
+    def _park(self, process: CodexProcess) -> bool:
+        """Leave the turn to whoever brings the results it waits for, if it may wait."""
+        threads = self._threads
+        awaited = next((order for order in self._orders if isinstance(order, AwaitResults)), None)
+        if threads is None or awaited is None or not threads.can_wait or self._context.drain.is_set:
+            return False
+        key = self._conversation.find_key_behind(threads.transcript.text, awaited.calls)
+        if key is None:
+            return False
+        calls = {record.id: record.call_id or "" for record in awaited.calls}
+        self._context.pool.park(ParkedTurn(key, calls, process, threads))
+        return True
+
+    def _rest(self, process: CodexProcess) -> None:
+        """Have the process remember the conversation that its thread holds now."""
+        threads = self._threads
+        thread = threads.find_resting() if threads and self._tells_all else None
+        key = self._conversation.find_key_behind(threads.transcript.text) if threads and thread else None
+        if thread and key:
+            process.resting.keep(key, thread)
 
     def _is_abandoned(self) -> bool:
         """Whether the client left a turn that was still wanted, and the operator has that end the process."""
         if not self._context.settings.kill_on_disconnect or self._threads is None:
             return False
-        unwanted = {order.choice for order in self._orders if isinstance(order, StopChoice)}
+        unwanted = {order.choice for order in self._orders if isinstance(order, StopChoice | AwaitResults)}
         is_gone = self._gone_since_s is not None or self._client.has_left()
         return is_gone and self._threads.run_beside(unwanted)
 
     def _find_model(self, process: CodexProcess) -> Generator[None, None, Model]:
         directory = self._context.directory
         model = yield from directory.find(self._prompt.request.model, process)
-        if process.account.needs_login and not directory.is_demo(model):
+        needs_login = process.account is not None and process.account.needs_login
+        if needs_login and not directory.is_demo(model):
             raise UpstreamUnauthorized(LOGIN_ADVICE)
         return model
 
@@ -130,3 +211,7 @@ class CodexTurn:
                     result: T = stop.value
                     return result
                 yield [*([sign] if sign else []), *self._tick()]
+
+
+def fields(pid: int | None) -> dict[str, dict[str, int | None]]:
+    return {"fields": {"codex_pid": pid}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import logging
 import re
@@ -17,12 +18,23 @@ from app.handlers.client import ClientSocket
 from app.handlers.tool_buffers import COUNTED, BufferEvent, ToolBufferCounters
 from app.handlers.tool_counters import ToolCounters
 from app.lib.errors import FAULT, InternalError
-from app.lib.events import Completed, Failed, Finished, Note, NoteKind, ToolCalled, TurnEvent, Waiting
+from app.lib.events import (
+    PRELUDE,
+    Completed,
+    Failed,
+    Finished,
+    Note,
+    NoteKind,
+    Placed,
+    ToolCalled,
+    TurnEvent,
+)
 from app.lib.text_gate import Reason
 from app.pipeline import Client
 from app.settings import Settings
 
-NOTED = (Finished, Completed, Failed, ToolCalled, Note)
+NOTED = (Placed, Finished, Completed, Failed, ToolCalled, Note)
+CONTINUATION_HEADER = "x-proxy-continuation"
 # Of each kind, in one request: a model may write any number of half blocks.
 MOST_CRUMBS = 10
 # Blocks that nobody wanted, and words about a tag: plain text, and no cause for alarm.
@@ -41,6 +53,8 @@ class Counters:
 
     buffers: ToolBufferCounters
     tools: ToolCounters
+    #: Where turns ran, and what they went on from.
+    placements: collections.Counter[Placed]
 
 
 class Access:
@@ -84,7 +98,7 @@ class Access:
     def observe(self, batches: Iterator[list[TurnEvent]]) -> Iterator[list[TurnEvent]]:
         """Pass a turn on and note when it began, how it ended, and its tool calls."""
         for batch in self._guard(batches):
-            if batch and not isinstance(batch[0], Waiting):
+            if batch and not isinstance(batch[-1], PRELUDE):
                 self._fields.setdefault("first_event_ms", self._elapsed_ms())
             self.note_events(batch)
             yield batch
@@ -102,8 +116,12 @@ class Access:
             log.exception("a turn broke", extra={"fields": {"request_id": self.request_id}})
             yield [Failed(InternalError(FAULT))]
 
-    def _note_event(self, event: Finished | Completed | Failed | ToolCalled | Note) -> None:
+    def _note_event(self, event: Placed | Finished | Completed | Failed | ToolCalled | Note) -> None:
         match event:
+            case Placed(tier, origin):
+                self.tell(CONTINUATION_HEADER, tier.value)
+                self.note(continuation=tier.value, continued_from=origin.value)
+                self._counters.placements[event] += 1
             case ToolCalled(choice, delta):
                 self._calls.add((choice, delta.index))
                 self.note(tool_calls=len(self._calls))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
 import time
 from collections.abc import Iterator, Sequence
@@ -76,6 +77,8 @@ class ChatEndpoint:
         prompt = build_prompt(request.turn, self._settings.tool_transport)
         expects_blocks = is_asked or request.declares_tools or mentions(prompt, self._reading.openers)
         rules = self._reading.suit(request.turn, mode, expects_blocks)
+        if request.legacy:  # `function_call` has no id that a result could name
+            rules = dataclasses.replace(rules, awaits_results=False)
         return self._runner.run(flask.g.access, prompt, rules, secrets.token_hex(4))
 
 

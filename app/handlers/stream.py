@@ -8,7 +8,7 @@ from typing import Protocol
 
 import flask
 
-from app.lib.events import Failed, TurnEvent, Waiting
+from app.lib.events import PRELUDE, Failed, TurnEvent, Waiting
 from app.lib.sse import KEEPALIVE
 from app.settings import Settings
 
@@ -47,7 +47,7 @@ def hold(batches: Iterator[list[TurnEvent]], commit_s: float) -> list[TurnEvent]
                 raise event.error
         if Waiting() in batch:  # in the queue no time is the model's: overload stays a status
             deadline_s = time.monotonic() + commit_s
-        elif batch or time.monotonic() >= deadline_s:
+        elif not all(isinstance(event, PRELUDE) for event in batch) or time.monotonic() >= deadline_s:
             return batch
     return []
 

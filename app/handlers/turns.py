@@ -36,7 +36,7 @@ class TurnRunner:
         """Start a turn on the account of a request; `id_suffix` makes the ids of its calls unique."""
         if names := prompt.request.tools.names:
             access.note(tools=len(names), tool_names=names[:MOST_NAMES])
-        turn = self._backend.open_turn(prompt, access.client)
+        turn = self._backend.open_turn(prompt, access.client, access.owner)
         core = TurnCore(prompt.request.choices, self._deadlines, rules, id_suffix)
         batches = run_turn(turn, core)
         # Last: what a client that left was still owed is counted.

@@ -41,6 +41,8 @@ class AnswerRules:
     clock: Clock = field(default=lambda: 0.0, compare=False)
     #: What clients know calls by.
     naming: CallNaming = name_chat_call
+    #: Whether a client that is told of calls may come back with their results, by the ids it was given.
+    awaits_results: bool = False
 
     def build_aggregator(self, id_suffix: str) -> ToolCallAggregator:
         aggregator = ToolCallAggregator(id_suffix, self.naming)
@@ -87,6 +89,7 @@ class ChatReading:
             escape=self.escape if is_obsidian else None,
             stop=request.stop,
             max_bytes=to_bytes(request.max_tokens),
+            awaits_results=not is_obsidian and request.choices == 1,
         )
 
     def _choose_policy(self, request: TurnRequest, expects_blocks: bool) -> StopPolicy:
@@ -134,6 +137,7 @@ class ResponsesReading:
             max_bytes=to_bytes(request.max_tokens),
             clock=clock,
             naming=name_response_call,
+            awaits_results=True,
         )
 
 

@@ -23,6 +23,7 @@ ProxyError
 │   └── InvalidToolCall           the model called a strict tool wrongly
 ├── StoreUnavailable 503          what was stored cannot be read or written now
 ├── BackendUnavailable 503        codex or its upstream broke; trying again may help
+│   ├── ProcessFailed             a codex process died, or broke the protocol
 │   ├── AnswerInterrupted         it broke after part of the answer was shown
 │   └── GatewayStopping           this worker is shutting down
 └── BackendTimeout 504
@@ -181,6 +182,10 @@ class BackendUnavailable(ProxyError):
     status = 503
     default_code = "backend_unavailable"
     retry_after_s = 2
+
+
+class ProcessFailed(BackendUnavailable):
+    """Another process may do better."""
 
 
 class AnswerInterrupted(BackendUnavailable):

@@ -7,7 +7,9 @@ from enum import StrEnum
 from typing import Any
 
 from app.lib.errors import ProxyError
+from app.lib.placement import Origin, Tier
 from app.lib.tool_calls import ToolCallDelta
+from app.lib.usage import Usage
 
 
 class FinishReason(StrEnum):
@@ -15,30 +17,6 @@ class FinishReason(StrEnum):
     STOP = "stop"
     LENGTH = "length"
     CONTENT_FILTER = "content_filter"
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    input_tokens: int = 0
-    cached_tokens: int = 0
-    output_tokens: int = 0
-    reasoning_tokens: int = 0
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.input_tokens + other.input_tokens,
-            self.cached_tokens + other.cached_tokens,
-            self.output_tokens + other.output_tokens,
-            self.reasoning_tokens + other.reasoning_tokens,
-        )
-
-    def __sub__(self, other: Usage) -> Usage:
-        return Usage(
-            self.input_tokens - other.input_tokens,
-            self.cached_tokens - other.cached_tokens,
-            self.output_tokens - other.output_tokens,
-            self.reasoning_tokens - other.reasoning_tokens,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +141,14 @@ class Queued:
 
 
 @dataclass(frozen=True, slots=True)
+class Placed:
+    """Where a turn runs; told before anything of the model's."""
+
+    tier: Tier
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """The time, at least once a second, on a clock that only moves forward."""
 
@@ -183,7 +169,7 @@ AnswerEvent = (
     | TurnEnded
 )
 ChoiceEvent = AnswerEvent | ResponseDone | Retrying
-BackendEvent = ChoiceEvent | TurnFailed | Queued | Tick
+BackendEvent = ChoiceEvent | TurnFailed | Queued | Placed | Tick
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,4 +278,6 @@ class Failed:
 
 #: What a choice's answer is made of, in order.
 ShownEvent = Began | Text | Reasoning | ReasoningEnded | Searched | ToolCalled | ToolBlock | Finished
-TurnEvent = Waiting | ShownEvent | Note | Completed | Failed
+TurnEvent = Waiting | Placed | ShownEvent | Note | Completed | Failed
+#: What comes before the model shows itself.
+PRELUDE = (Waiting, Placed)

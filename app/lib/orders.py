@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from app.lib.tool_calls import ToolCallRecord
+
 
 @dataclass(frozen=True, slots=True)
 class RefuseCall:
@@ -29,4 +31,13 @@ class StopChoice:
     choice: int
 
 
-Order = RefuseCall | AskAgain | StopChoice
+@dataclass(frozen=True, slots=True)
+class AwaitResults:
+    """This choice ended in calls; its turn may wait for what they come to, which a later request brings."""
+
+    choice: int
+    #: Every call that the client was told of; each has an id of the backend's own.
+    calls: tuple[ToolCallRecord, ...]
+
+
+Order = RefuseCall | AskAgain | StopChoice | AwaitResults

@@ -46,6 +46,8 @@ class Prompt:
     tools: tuple[ToolSpec, ...] = ()
     #: What the answer must conform to.
     output_schema: dict[str, Any] | None = None
+    #: Whether words of ours stand behind the history: its thread then holds more than the client told.
+    is_amended: bool = False
 
 
 class JsonMeans(Enum):
@@ -63,13 +65,14 @@ def build_prompt(request: TurnRequest, transport: ToolTransport = ToolTransport.
     items = build_history(request, transport)
     forced = build_forced(request.tools, request.parallel)
     if forced is not None:
-        return Prompt(request, (*items, build_instruction(forced.instruction)), (), forced.output_schema)
+        told = (*items, build_instruction(forced.instruction))
+        return Prompt(request, told, (), forced.output_schema, is_amended=True)
     rules, schema = apply_format(request, transport)
     if transport is ToolTransport.NATIVE:
-        return Prompt(request, (*items, *rules), request.tools.callable, schema)
+        return Prompt(request, (*items, *rules), request.tools.callable, schema, bool(rules))
     manifest = build_manifest(request.tools, request.parallel)
-    told = [build_instruction(manifest)] if manifest else []
-    return Prompt(request, (*told, *items, *rules), (), schema)
+    before = [build_instruction(manifest)] if manifest else []
+    return Prompt(request, (*before, *items, *rules), (), schema, bool(rules))
 
 
 def mentions(prompt: Prompt, needles: Collection[str]) -> bool:

@@ -111,3 +111,5 @@ class TurnRequest:
     max_tokens: int | None = None
     #: Whether codex may search the web by itself.
     web_search: bool = False
+    #: Whether the client sent nothing but results of calls: what goes before was found for it.
+    brings_results_only: bool = False

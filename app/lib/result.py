@@ -15,6 +15,7 @@ from app.lib.events import (
     Finished,
     FinishReason,
     Note,
+    Placed,
     Reasoning,
     ReasoningEnded,
     Searched,
@@ -23,10 +24,10 @@ from app.lib.events import (
     ToolBlock,
     ToolCalled,
     TurnEvent,
-    Usage,
     Waiting,
 )
 from app.lib.tool_calls import ToolCallDelta, ToolCallRecord
+from app.lib.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def collect(batches: Iterable[list[TurnEvent]], choices: int = 1) -> TurnResult:
     for batch in batches:
         for event in batch:
             match event:
-                case Waiting() | Note():
+                case Waiting() | Placed() | Note():
                     pass
                 case Completed(total):
                     usage = total

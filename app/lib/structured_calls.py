@@ -107,6 +107,14 @@ class StructuredCalls:
         self._repairs = MAX_REPAIRS
         return self.complete()
 
+    def find_awaited(self) -> tuple[ToolCallRecord, ...]:
+        """The calls whose results the turn may wait for: none, unless the client knows all of them by ids."""
+        known = tuple(delta.to_record() for delta in self.shown.values())
+        made = self._aggregator.snapshot(self._choice)
+        is_told = self.is_called and len(known) == len(made)
+        can_wait = self._rules.awaits_results and is_told and all(record.call_id for record in known)
+        return known if can_wait else ()
+
     def read_answer(self, text: str) -> list[TurnEvent]:
         """Take an answer that had to be a call."""
         self.is_asking = False

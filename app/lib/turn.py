@@ -23,6 +23,7 @@ from app.lib.events import (
     ModelActive,
     Note,
     NoteKind,
+    Placed,
     Queued,
     ReasoningDelta,
     ReasoningDone,
@@ -35,13 +36,13 @@ from app.lib.events import (
     TurnEnded,
     TurnEvent,
     TurnFailed,
-    Usage,
     Waiting,
 )
-from app.lib.orders import Order, StopChoice
+from app.lib.orders import AwaitResults, Order, StopChoice
 from app.lib.stop_policy import choose_finish
 from app.lib.text_gate import Reason
 from app.lib.tool_call_shapes import split_choices
+from app.lib.usage import Usage
 
 #: Why held text is let go, where the error tells.
 REASONS: dict[type[ProxyError], Reason] = {
@@ -85,6 +86,8 @@ class TurnCore:
             case Queued():
                 self._watch.note_queue()
                 return [Waiting()]
+            case Placed():
+                return [event]
             case ToolSignal():
                 return self._feed_signal(event)
             case _:
@@ -198,7 +201,8 @@ class TurnCore:
 
     def _cut(self, index: int, reason: FinishReason) -> list[TurnEvent]:
         """End a choice whose turn still runs."""
-        self._orders.append(StopChoice(index))
+        calls = self._choices[index].calls.find_awaited()
+        self._orders.append(AwaitResults(index, calls) if calls else StopChoice(index))
         return self._end(index, reason)
 
     def _end(self, index: int, reason: FinishReason) -> list[TurnEvent]:

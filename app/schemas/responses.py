@@ -11,7 +11,16 @@ from marshmallow import fields, validate
 
 from app.lib.models import EFFORTS
 from app.lib.prompt import JsonMeans, choose_means
-from app.lib.request import HistoryItem, JsonFormat, Message, PastCall, Role, TextPart, TurnRequest
+from app.lib.request import (
+    HistoryItem,
+    JsonFormat,
+    Message,
+    PastCall,
+    PastOutput,
+    Role,
+    TextPart,
+    TurnRequest,
+)
 from app.lib.tool_registry import ChoiceMode
 from app.schemas.output_format import read_text_format
 from app.schemas.response_echo import build_echo
@@ -94,7 +103,17 @@ class ResponsesRequest:
 
     def build_turn(self, earlier: tuple[HistoryItem, ...], items: tuple[HistoryItem, ...]) -> TurnRequest:
         """The turn behind what went before; instructions are never carried over."""
-        return replace(self.turn, history=(*self.instructions, *earlier, *items))
+        return replace(
+            self.turn,
+            history=(*self.instructions, *earlier, *items),
+            brings_results_only=self.brings_results_only,
+        )
+
+    @property
+    def brings_results_only(self) -> bool:
+        """Whether what the results belong to is left to us."""
+        is_said = self.instructions or self.previous_response_id
+        return not is_said and all(isinstance(item, PastOutput) for item in self.items)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ import orjson
 
 from app.handlers.stream import SSE_HEADERS
 from app.lib.dialects.chat import ChatIdentity, ChatStream, build_completion
-from app.lib.events import Completed, Finished, FinishReason, Text, Usage
+from app.lib.events import Completed, Finished, FinishReason, Text
 from app.lib.result import ChoiceResult, TurnResult
+from app.lib.usage import Usage
 from tests.bench.load import DELTA
 
 IDENTITY = ChatIdentity("chatcmpl-0123456789abcdef01234567", 1_700_000_000, "gpt-5.5")

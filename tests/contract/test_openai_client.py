@@ -8,8 +8,9 @@ import openai
 import pytest
 
 from app.lib import errors
-from app.lib.events import FinishReason, MessageDone, ReasoningDone, Retrying, Tick, Usage
+from app.lib.events import FinishReason, MessageDone, ReasoningDone, Retrying, Tick
 from app.lib.models import Model
+from app.lib.usage import Usage
 from tests.support.scripted_backend import MODELS, ScriptedBackend, Step, end, say, think
 
 ASK: dict[str, Any] = {"model": "gpt-5.5", "messages": [{"role": "user", "content": "Hi"}]}

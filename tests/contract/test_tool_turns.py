@@ -8,13 +8,9 @@ from typing import Any
 import pytest
 
 from app.lib.errors import BackendUnavailable
-from app.lib.events import (
-    FinishReason,
-    ResponseDone,
-    TurnEnded,
-    Usage,
-)
+from app.lib.events import FinishReason, ResponseDone, TurnEnded
 from app.lib.orders import StopChoice
+from app.lib.usage import Usage
 from app.settings import Settings
 from tests.contract.conftest import OBSIDIAN, OPENAI, Answer, Answers, Post, read_body
 from tests.support.scripted_backend import (

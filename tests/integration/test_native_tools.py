@@ -62,7 +62,7 @@ class Box:
         self._stack = stack
 
     def open(self, prompt: Prompt, client: Visitor | None = None) -> Talk:
-        turn = self.backend.open_turn(prompt, client or Visitor())
+        turn = self.backend.open_turn(prompt, client or Visitor(), "")
         self._stack.callback(turn.close)
         return Talk(turn)
 

@@ -108,14 +108,14 @@ def check_history(upstream: dict[str, Any], transport: str) -> None:
         return
     kinds = [item["type"] for item in items]
     assert kinds == ["function_call"] * 2 + ["function_call_output"] * 2 + [
+        "reasoning",  # the turn went on, so it is kept
         "function_call",
         "function_call_output",
     ]
     assert [item["arguments"] for item in items if "arguments" in item] == [PARIS, TOKYO, "{}"]
     assert [item["output"] for item in items if "output" in item] == ["18 °C", "18 °C", "日本語 🎌"]
-    ids = [item["call_id"] for item in items]
+    ids = [item["call_id"] for item in items if "call_id" in item]
     assert ids == [*ids[:2], *ids[:2], ids[4], ids[4]]
-    assert all(id_.startswith("tool_0_") for id_ in ids)
 
 
 def check_told_history(items: list[dict[str, Any]]) -> None:

@@ -94,9 +94,9 @@ class ReplayBackend(ScriptedBackend):
         self._recording = recording
         self._per_read = per_read
 
-    def open_turn(self, prompt: Prompt, client: Client) -> ScriptedTurn:
+    def open_turn(self, prompt: Prompt, client: Client, owner: str) -> ScriptedTurn:
         self.script = self._recording.read(ToolNames(prompt.tools), self._per_read)
-        return super().open_turn(prompt, client)
+        return super().open_turn(prompt, client, owner)
 
 
 def replay(recording: Recording, stream: bool, mode: str | None = None) -> TestResponse:

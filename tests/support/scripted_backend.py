@@ -14,11 +14,11 @@ from app.lib.events import (
     TextDelta,
     ToolSignal,
     TurnEnded,
-    Usage,
 )
 from app.lib.models import Model
 from app.lib.orders import Order
 from app.lib.prompt import Prompt
+from app.lib.usage import Usage
 from app.pipeline import Client
 
 Step = list[BackendEvent] | Exception
@@ -123,13 +123,15 @@ class ScriptedBackend:
         self.ready = True
         self.prompts: list[Prompt] = []
         self.clients: list[Client] = []
+        self.owners: list[str] = []
         self.turns: list[ScriptedTurn] = []
 
     def start(self) -> None:
         """Nothing to warm up."""
 
-    def open_turn(self, prompt: Prompt, client: Client) -> ScriptedTurn:
+    def open_turn(self, prompt: Prompt, client: Client, owner: str) -> ScriptedTurn:
         self.prompts.append(prompt)
+        self.owners.append(owner)
         self.clients.append(client)
         self.turns.append(ScriptedTurn(self.script))
         return self.turns[-1]

@@ -188,6 +188,10 @@ class Process:
         thread = self.find_thread(params)
         if not params.get("items"):
             raise RefusedError(-32600, "items must not be empty")
+        if thread.turn is not None:
+            thread.turn.injected += params["items"]  # behind the outputs it waits for
+            self.reply(request_id, {})
+            return
         thread.items += params["items"]
         self.reply(request_id, {})
         for item in params["items"]:

@@ -62,6 +62,7 @@ class Turn:
         self.asked: dict[str, int] = {}  # call id → id of our request
         self.answers: dict[int, Message] = {}
         self.last_message: Message | None = None
+        self.injected: list[Message] = []  # what came while it waited
 
     def play(self) -> Play:
         self.begin()
@@ -87,6 +88,8 @@ class Turn:
         called = bool(self.calls)
         yield from self.collect_outputs()
         self.report_usage()
+        while self.injected:
+            self.add_item({"id": f"msg_{build_id()}", **self.injected.pop(0)})
         return called
 
     def begin(self) -> None:

@@ -24,6 +24,7 @@ from app.knobs import (
     parse_port,
     parse_seconds,
     parse_size,
+    parse_whole_seconds,
 )
 from app.lib.models import parse_model
 from app.lib.obsidian import EscapePolicy
@@ -99,6 +100,7 @@ NATURAL = "a whole number, 0 or more"
             "PROXY_STOP_AFTER_TOOLS_GRACE_MS", "-1", "a whole number of milliseconds, 0 or more", id="delay"
         ),
         pytest.param("PROXY_TOOL_BUFFER_MAX_KB", "0", "a whole number of kilobytes, at least 1", id="kilos"),
+        pytest.param("PROXY_PARK_TTL_S", "0", "a whole number of seconds, at least 1", id="whole-seconds"),
         pytest.param("PROXY_LOG_LEVEL", "loud", "debug, info, warning or error", id="level"),
         pytest.param(
             "PROXY_STATE_DIR",
@@ -123,6 +125,7 @@ EXAMPLES: dict[Any, tuple[str, Any]] = {
     parse_size: ("77", 77 * MIB),
     parse_delay: ("77", 0.077),
     parse_kilos: ("77", 77 * 1024),
+    parse_whole_seconds: ("77", 77.0),
     StopMode: ("all", StopMode.ALL),
     OutputMode: ("openai-json", OutputMode.OPENAI_JSON),
     EscapePolicy: ("copilot", EscapePolicy.COPILOT),

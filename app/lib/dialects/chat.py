@@ -16,6 +16,7 @@ from app.lib.events import (
     Finished,
     FinishReason,
     Note,
+    Placed,
     Reasoning,
     ReasoningEnded,
     Searched,
@@ -23,13 +24,13 @@ from app.lib.events import (
     ToolBlock,
     ToolCalled,
     TurnEvent,
-    Usage,
     Waiting,
 )
 from app.lib.output_mode import OutputMode
 from app.lib.result import ChoiceResult, TurnResult
 from app.lib.sse import DONE, encode_data
 from app.lib.tool_calls import ToolCallDelta, ToolCallRecord
+from app.lib.usage import Usage
 
 # Chat has one text for a model's reasoning; its summary comes in parts, each a paragraph.
 BETWEEN_PARTS = "\n\n"
@@ -118,7 +119,7 @@ class ChatStream:
                 return self._close(usage)
             case Failed(error):
                 return encode_data(error.to_dict()) + DONE
-            case Waiting() | Began() | Note() | ReasoningEnded() | Searched():
+            case Waiting() | Placed() | Began() | Note() | ReasoningEnded() | Searched():
                 return b""
             case _:
                 assert_never(event)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.lib.errors import InvalidRequest, NotFound, ProxyError, RateLimited
-from app.lib.events import Usage
+from app.lib.usage import Usage
 
 Body = dict[str, Any]
 

@@ -36,6 +36,7 @@ from app.lib.events import (
     Finished,
     FinishReason,
     Note,
+    Placed,
     Reasoning,
     ReasoningEnded,
     Searched,
@@ -44,11 +45,11 @@ from app.lib.events import (
     ToolBlock,
     ToolCalled,
     TurnEvent,
-    Usage,
     Waiting,
 )
 from app.lib.sse import DONE, encode_event
 from app.lib.tool_calls import ToolCallDelta
+from app.lib.usage import Usage
 
 #: What an answer that was cut short lacks, by why it ended.
 INCOMPLETE = {
@@ -111,7 +112,7 @@ class ResponsesStream:
                 return b""
             case Failed(error):
                 return self._fail(error)
-            case Waiting() | Note():
+            case Waiting() | Placed() | Note():
                 return b""
             case _:
                 return self._encode_steps(self._show(event))

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from app.backend.callbacks import Callbacks, build_refusal, is_asked_about, read_key
+from app.backend.callbacks import Callbacks, build_answer, build_refusal, is_asked_about, read_key
 from app.backend.jsonrpc import ServerRequest
+from app.lib.request import ImagePart, Part, TextPart
 
 
 @pytest.mark.parametrize(
@@ -65,15 +66,33 @@ def test_build_refusal() -> None:
     assert build_refusal("no") == {"contentItems": [{"type": "inputText", "text": "no"}], "success": False}
 
 
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        pytest.param((), [("text", "")], id="nothing"),
+        pytest.param((TextPart("a"), TextPart("")), [("text", "a"), ("text", "")], id="texts"),
+        pytest.param(
+            (TextPart("a"), ImagePart("data:x")), [("text", "a"), ("imageUrl", "data:x")], id="image"
+        ),
+    ],
+)
+def test_build_answer(parts: tuple[Part, ...], expected: list[tuple[str, str]]) -> None:
+    kinds = {"text": "inputText", "imageUrl": "inputImage"}
+    items = [{"type": kinds[key], key: value} for key, value in expected]
+    assert build_answer(parts) == {"contentItems": items, "success": True}
+
+
 KEY, OTHER, ELSEWHERE = ("t", "c1"), ("t", "c2"), ("u", "c1")
+BAD, WORSE = build_refusal("bad"), build_refusal("worse")
 
 
 def test_a_question_and_the_word_on_it_come_in_either_order() -> None:
     callbacks = Callbacks()
     assert callbacks.ask(KEY, ask(0)) is None
-    assert callbacks.refuse(OTHER, "bad") == []
-    assert callbacks.refuse(KEY, "worse") == [ask(0)]
-    assert (callbacks.ask(OTHER, ask(1)), callbacks.ask(KEY, ask(2))) == ("bad", "worse")
+    assert callbacks.settle(OTHER, BAD) == []
+    assert callbacks.settle(KEY, WORSE) == [ask(0)]
+    assert (callbacks.ask(OTHER, ask(1)), callbacks.ask(KEY, ask(2))) == (BAD, WORSE)
+    assert (callbacks.has_answer(KEY), callbacks.has_answer(ELSEWHERE)) == (True, False)
     assert callbacks.ask(ELSEWHERE, ask(3)) is None
     assert callbacks.waiting == {"u"}
 
@@ -82,13 +101,13 @@ def test_two_calls_of_one_id_are_answered_alike() -> None:
     callbacks = Callbacks()
     callbacks.ask(KEY, ask(0))
     callbacks.ask(KEY, ask(1))
-    assert callbacks.refuse(KEY, "bad") == [ask(0), ask(1)]
-    assert callbacks.ask(KEY, ask(2)) == "bad"
+    assert callbacks.settle(KEY, BAD) == [ask(0), ask(1)]
+    assert callbacks.ask(KEY, ask(2)) == BAD
 
 
 def test_the_word_on_a_call_is_not_for_a_later_one_of_its_id() -> None:
     callbacks = Callbacks()
-    callbacks.refuse(KEY, "bad")
+    callbacks.settle(KEY, BAD)
     callbacks.forget(KEY)
     callbacks.forget(OTHER)
     assert callbacks.ask(KEY, ask(0)) is None

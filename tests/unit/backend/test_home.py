@@ -228,18 +228,6 @@ def test_a_process_inherits_nothing_of_ours(state_dir: pathlib.Path) -> None:
     }
 
 
-def test_login_stamp(state_dir: pathlib.Path) -> None:
-    home = CodexHome(Settings(state_dir=state_dir))
-    home.path.mkdir(parents=True)
-    logged_out = home.login_stamp()
-    auth = home.path / "auth.json"
-    auth.write_text("{}")
-    os.utime(auth, ns=(1, 2))
-    logged_in = home.login_stamp()
-    os.utime(auth, ns=(1, 3))
-    assert (logged_out, logged_in, home.login_stamp()) == ((0, 0), (2, 2), (2, 3))
-
-
 def test_write_atomically(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old and longer")

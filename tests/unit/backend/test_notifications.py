@@ -47,10 +47,10 @@ from app.lib.events import (
     TurnEnded,
     TurnEvent,
     TurnFailed,
-    Usage,
 )
 from app.lib.tool_registry import ToolSpec
 from app.lib.turn import TurnCore
+from app.lib.usage import Usage
 from tests.support.plain import PlainError, to_plain
 from tests.support.transcripts import NAMES, Transcript
 

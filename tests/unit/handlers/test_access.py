@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+
 from app.handlers.access import LONGEST_HEADER, Access, Counters, Nobody
 from app.handlers.tool_buffers import ToolBufferCounters
 from app.handlers.tool_counters import ToolCounters
@@ -9,7 +11,7 @@ from app.handlers.tool_counters import ToolCounters
 
 def test_a_header_says_what_a_header_can() -> None:
     """One that cannot be sent would take the reply with it, and whatever that still has to let go."""
-    access = Access(Nobody(), "req_1", Counters(ToolBufferCounters(), ToolCounters()))
+    access = Access(Nobody(), "req_1", Counters(ToolBufferCounters(), ToolCounters(), collections.Counter()))
     access.tell("x-odd", "a\r\nb: 日本\x00")
     access.tell("x-long", "y" * 2 * LONGEST_HEADER)
     assert access.headers == {

@@ -23,12 +23,12 @@ from app.lib.events import (
     ToolBlock,
     ToolCalled,
     TurnEvent,
-    Usage,
 )
 from app.lib.output_mode import OutputMode
 from app.lib.result import ChoiceResult, TurnResult, collect
 from app.lib.tool_call_aggregator import ToolCallAggregator
 from app.lib.tool_calls import TextCall
+from app.lib.usage import Usage
 from tests.support.cuts import every_cut
 from tests.support.growth import grows_linearly
 from tests.support.sse import DONE, read_frames

@@ -36,6 +36,7 @@ TREE = {
     "InvalidToolCall": (502, SERVER, "invalid_tool_call", None, False),
     "StoreUnavailable": (503, SERVER, "store_unavailable", 2, True),
     "BackendUnavailable": (503, SERVER, "backend_unavailable", 2, True),
+    "ProcessFailed": (503, SERVER, "backend_unavailable", 2, True),
     "AnswerInterrupted": (503, SERVER, "answer_interrupted", 2, True),
     "GatewayStopping": (503, SERVER, "gateway_stopping", 2, True),
     "BackendTimeout": (504, SERVER, "backend_timeout", None, True),

@@ -181,7 +181,7 @@ def test_a_call_that_is_demanded(
     request = ask(tools=registry, parallel=parallel, json_format=wanted)
     forced = build_forced(registry, parallel)
     assert forced is not None
-    expected = Prompt(request, (*ASKED, told(forced.instruction)), (), forced.output_schema)
+    expected = Prompt(request, (*ASKED, told(forced.instruction)), (), forced.output_schema, is_amended=True)
     assert build_prompt(request, transport) == expected
 
 
@@ -222,7 +222,7 @@ def test_answers_in_json(wanted: JsonFormat, rule: str | None, means: JsonMeans,
     prompt = build_prompt(request)
     assert choose_means(request, NATIVE) == means
     assert (prompt.items, prompt.tools) == ((*ASKED, *rules), tools.callable)
-    assert prompt.output_schema == schema
+    assert (prompt.output_schema, prompt.is_amended) == (schema, bool(rules))
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_choose_means(tools: ToolRegistry, transport: ToolTransport, means: Json
 
 def test_a_format_leaves_room_for_calls_as_text() -> None:
     request = ask(json_format=JsonFormat(LOOSE, True), tools=AUTO)
-    expected = Prompt(request, (told(build_manifest(AUTO)), *ASKED, told(LOOSE_TOLD)))
+    expected = Prompt(request, (told(build_manifest(AUTO)), *ASKED, told(LOOSE_TOLD)), is_amended=True)
     assert build_prompt(request, SENTINEL) == expected
 
 

@@ -27,11 +27,11 @@ from app.lib.events import (
     ToolBlock,
     ToolCalled,
     TurnEvent,
-    Usage,
     Waiting,
 )
 from app.lib.sse import DONE
 from app.lib.tool_call_aggregator import ToolCallAggregator, name_response_call
+from app.lib.usage import Usage
 from tests.support.cuts import every_cut
 from tests.support.sse import read_events
 

@@ -18,11 +18,11 @@ from app.lib.events import (
     ToolBlock,
     ToolCalled,
     TurnEvent,
-    Usage,
 )
 from app.lib.result import ChoiceResult, TurnResult, collect
 from app.lib.tool_call_aggregator import ToolCallAggregator
 from app.lib.tool_calls import TextCall, ToolCallFunction, ToolCallRecord
+from app.lib.usage import Usage
 from tests.support.cuts import every_cut
 
 STOP, LENGTH, CALLS = FinishReason.STOP, FinishReason.LENGTH, FinishReason.TOOL_CALLS

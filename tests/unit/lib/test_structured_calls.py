@@ -33,7 +33,6 @@ from app.lib.events import (
     ToolSignal,
     TurnEnded,
     TurnFailed,
-    Usage,
 )
 from app.lib.obsidian import EscapePolicy
 from app.lib.orders import AskAgain, Order, RefuseCall, StopChoice
@@ -41,6 +40,7 @@ from app.lib.stop_policy import StopMode, StopPolicy
 from app.lib.structured_calls import MAX_REJECTIONS, NOT_RUN
 from app.lib.tool_registry import ChoiceMode, ToolChoice, ToolRegistry, ToolSpec
 from app.lib.turn import TurnCore
+from app.lib.usage import Usage
 from tests.support.events import show
 
 STOP, LENGTH = FinishReason.STOP, FinishReason.LENGTH

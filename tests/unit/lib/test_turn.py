@@ -43,10 +43,10 @@ from app.lib.events import (
     TurnEnded,
     TurnEvent,
     TurnFailed,
-    Usage,
     Waiting,
 )
 from app.lib.turn import TurnCore
+from app.lib.usage import Usage
 from tests.support.cuts import every_cut
 from tests.support.plain import PlainError, to_plain
 

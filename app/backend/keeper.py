@@ -1,0 +1,76 @@
+"""What a worker does for its codex processes beside the requests: spares, tidying, the login."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+
+from app.backend import calls
+from app.backend.drain import Drain
+from app.backend.home import CodexHome
+from app.backend.line import Wish
+from app.backend.login import LoginKeeper
+from app.backend.pool import Pool
+from app.backend.waiting import run_through
+from app.lib.errors import BackendRefused
+
+log = logging.getLogger(__name__)
+
+PERIOD_S = 1.0
+SPARE_LIFETIME_S = 60.0
+SWEEP_PERIOD_S = 60.0
+LOGIN_PATIENCE_S = 30.0
+
+
+class Keeper:
+    """One thread a worker; whatever goes wrong in it, it goes on."""
+
+    def __init__(self, pool: Pool, home: CodexHome, drain: Drain) -> None:
+        self._login = LoginKeeper(home.login, home.path / "refresh.lock", self._refresh_login)
+        self._pool = pool
+        self._home = home
+        self._drain = drain
+        self._stopping = threading.Event()
+        self._next_sweep_s = 0.0
+
+    def start(self) -> None:
+        """Begin; in the worker, after fork."""
+        threading.Thread(target=self._keep, name="codex-keeper", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def _keep(self) -> None:
+        pause_s = 0.0
+        while not self._stopping.wait(pause_s):
+            pause_s = PERIOD_S
+            try:
+                self._tidy()
+                self._login.look()
+                if not self._drain.is_set and self._pool.start_spare():
+                    pause_s = 0.0
+            except Exception as error:  # noqa: BLE001  nobody else would start it again
+                log.warning("the pool could not be kept: %s", error)
+
+    def _tidy(self) -> None:
+        self._pool.retire(SPARE_LIFETIME_S)
+        if self._drain.is_set:
+            self._pool.drop_parked()
+        if time.monotonic() >= self._next_sweep_s:
+            self._next_sweep_s = time.monotonic() + SWEEP_PERIOD_S
+            self._home.sweep()
+
+    def _refresh_login(self) -> None:
+        process = run_through(self._pool.lease(Wish(LOGIN_PATIENCE_S)))
+        try:
+            run_through(self._pool.greet(process))
+            with contextlib.suppress(
+                BackendRefused
+            ):  # which tells nothing: it may have refreshed all the same
+                run_through(process.call(calls.REFRESH_LOGIN))
+        except BaseException:
+            self._pool.discard(process)
+            raise
+        self._pool.give_back(process)

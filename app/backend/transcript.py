@@ -1,0 +1,44 @@
+"""What threads come to hold while one request is answered: the model's words, and what nobody was told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.backend.callbacks import Callbacks
+from app.lib.tool_call_shapes import is_echo
+
+Params = dict[str, Any]
+
+
+class Transcript:
+    def __init__(self) -> None:
+        self._words: list[str] = []
+        #: Whether the threads hold more than their client knows: then no client's telling is theirs.
+        self.has_secrets = False
+
+    @property
+    def text(self) -> str:
+        return "".join(self._words)
+
+    def begin(self) -> None:
+        """Another request is answered from here on."""
+        self._words.clear()
+
+    def note_end(self, params: Params) -> None:
+        match params:
+            case {"turn": {"status": "completed"}}:
+                pass
+            case _:
+                self.has_secrets = True
+
+    def note_item(self, params: Params, callbacks: Callbacks) -> None:
+        match params:
+            case _ if is_echo(params):
+                pass
+            case {"item": {"type": "message", "role": "assistant", "content": list(parts)}}:
+                self._words += [part["text"] for part in parts if "text" in part]
+            case {"threadId": thread_id, "item": {"type": "function_call_output", "call_id": call_id}}:
+                # Codex answers some calls by itself, and has the model try again.
+                self.has_secrets |= not callbacks.has_answer((thread_id, call_id))
+            case {"item": {"type": "web_search_call"}}:
+                self.has_secrets = True
