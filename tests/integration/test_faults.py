@@ -42,7 +42,6 @@ GARBAGE = '}{ garbage, "not" json'
         # A turn that has not begun can begin elsewhere: nobody sees a thing.
         pytest.param(when("die", **STARTING), ANSWERED, id="starting-dies"),
         pytest.param(when("raw", GARBAGE, **STARTING), ANSWERED, id="starting-garbage"),
-        pytest.param(when("half", **STARTING), ANSWERED, id="starting-half-a-line"),
         pytest.param(when("long", 70, **STARTING), ANSWERED, id="starting-too-long-a-line"),
         pytest.param(when("silence", **STARTING), ANSWERED, id="starting-silence"),
         pytest.param(when("deaf", before="thread/inject_items"), ANSWERED, id="starting-reads-nothing"),
@@ -53,7 +52,6 @@ GARBAGE = '}{ garbage, "not" json'
         # A turn that has begun may have cost something: it is not begun again.
         pytest.param(when("die", **STARTED), BROKEN, id="started-dies"),
         pytest.param(when("raw", GARBAGE, **STARTED), BROKEN, id="started-garbage"),
-        pytest.param(when("half", **STARTED), BROKEN, id="started-half-a-line"),
         pytest.param(when("silence", **STARTED), LATE, id="started-silence"),
         # What was shown stays, and an error follows it.
         pytest.param(when("die", **SAYING), BROKEN_OFF, id="saying-dies"),
@@ -74,7 +72,6 @@ GARBAGE = '}{ garbage, "not" json'
         # The answer is whole; it is the next request that gets a process which went wrong behind it.
         pytest.param(when("die", **ENDED), ANSWERED, id="ended-dies"),
         pytest.param(when("raw", GARBAGE, **ENDED), ANSWERED, id="ended-garbage"),
-        pytest.param(when("half", **ENDED), ANSWERED, id="ended-half-a-line"),
         pytest.param(when("freeze", **ENDED), ANSWERED, id="ended-frozen"),
         pytest.param(when("flood", **ENDED), ANSWERED, id="ended-endless-flood"),
     ],
@@ -97,7 +94,6 @@ def test_a_fault_in_a_turn(warm: list[Place], plan: Plan, told: Told) -> None:
         pytest.param(when("raw", GARBAGE), ANSWERED, id="garbage-at-spawn"),
         pytest.param(when("half"), ANSWERED, id="half-a-line-at-spawn"),
         pytest.param(when("silence"), ANSWERED, id="says-nothing"),
-        pytest.param(when("deaf"), ANSWERED, id="reads-nothing"),
         pytest.param(when("die", every=True), BROKEN, id="everyone-dies-at-spawn"),
         pytest.param(when("die", before="initialize", every=True), BROKEN, id="everyone-dies-before-hello"),
         pytest.param(when("silence", every=True), LATE, id="everyone-says-nothing"),
