@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 
-.PHONY: help run login test ci lint types layers format goldens bench clean venv venv-dev
+.PHONY: help run login test ci lint types layers format goldens bench soak clean venv venv-dev
 
 help:
 	@echo "make run    serve on http://127.0.0.1:11435 (with a demo model; no account needed)"
@@ -11,6 +11,7 @@ help:
 	@echo "make test   every test, with coverage"
 	@echo "make ci     lint, types, layers, then make test"
 	@echo "make bench  what the gateway costs, beside its floor"
+	@echo "make soak   mixed traffic while processes are killed; MINUTES=2 of it, and a minute of rest"
 	@echo "make goldens  write tests/fixtures/golden anew, for a change of the wire that is meant"
 	@echo "make lint | types | layers | format | clean"
 
@@ -48,6 +49,10 @@ goldens: venv-dev
 
 bench: venv-dev
 	$(PY) -m tests.bench
+
+MINUTES ?= 2
+soak: venv-dev
+	$(PY) -m tests.soak --minutes $(MINUTES)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis

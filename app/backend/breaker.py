@@ -21,9 +21,10 @@ class Breaker:
     starts makes the past forgotten. Told by its pool, under the pool's lock.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, first_pause_s: float = FIRST_PAUSE_S) -> None:
+        self._first_pause_s = first_pause_s
+        self._pause_s = first_pause_s
         self._failures = 0
-        self._pause_s = FIRST_PAUSE_S
         #: When the next try is due, on the clock that only moves forward; `None` while it is closed.
         self._due_s: float | None = None
 
@@ -57,4 +58,4 @@ class Breaker:
         self._due_s = None
 
     def note_success(self) -> None:
-        self._failures, self._pause_s, self._due_s = 0, FIRST_PAUSE_S, None
+        self._failures, self._pause_s, self._due_s = 0, self._first_pause_s, None

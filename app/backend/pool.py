@@ -14,6 +14,8 @@ from app.backend.idle import IdleProcesses
 from app.backend.line import Line, Ticket, Wish
 from app.backend.parking import Continuation, ParkedTurn, Parking
 from app.backend.process import CodexProcess
+from app.backend.slots import Slots
+from app.backend.threads import Threads
 from app.backend.waiting import run_through
 from app.lib.continuation import ThreadKey
 from app.lib.conversation import Conversation
@@ -46,15 +48,12 @@ class Pool:
         self._settings = settings
         # A plain lock: an owner takes it a few times a request, and never inside itself.
         self._lock = threading.Lock()
-        self._slots_taken = 0
+        self._slots = Slots(settings.max_processes, settings.max_starting)
         self._idle = IdleProcesses(self._is_usable)
         self._owned: set[CodexProcess] = set()
         self._parking = Parking()
-        #: Parked turns that are being ended to make room.
-        self._releasing = 0
-        #: Owners that have no turn running yet, and those of them that have their process.
-        self._starts = 0
-        self._starting: set[CodexProcess] = set()
+        #: Processes whose turns are being ended: they are free in a moment.
+        self._returning: set[CodexProcess] = set()
         self._line = Line(settings.max_queue)
         self._breaker = Breaker()
         self._closing = threading.Event()
@@ -96,13 +95,19 @@ class Pool:
         """Make a process that is between turns available again."""
         is_fit = self._is_fit(process) and process.rest()
         with self._lock:
-            self._end_start(process)
-            if is_fit and not self._closing.is_set():
+            is_fit = is_fit and not self._closing.is_set()
+            if is_fit:
                 self._owned.discard(process)
                 self._idle.add(process)
-                self._line.call_next()
-                return
-        self.discard(process)
+            self._end_start(process)
+        if not is_fit:
+            self.discard(process)
+
+    def release(self, process: CodexProcess, threads: Threads) -> None:
+        """Take back a process whose turns still run; its owner need not wait for their end."""
+        with self._lock:
+            self._returning.add(process)
+        self._interrupt(process, threads)
 
     def park(self, turn: ParkedTurn) -> None:
         """Keep a turn that waits for results, with its process, for whoever brings them."""
@@ -138,13 +143,13 @@ class Pool:
                 self.discard(process)
             for process in self._owned:  # its owner reads the pipe: it sees the end and lets go
                 process.terminate()
-            self._emptied.wait_for(lambda: self._slots_taken == 0, CLOSE_TIMEOUT_S)
+            self._emptied.wait_for(lambda: self._slots.is_empty, CLOSE_TIMEOUT_S)
 
     def start_spare(self) -> bool:
         """Start a process ahead of need, or to see whether that works again; false when none is to be."""
         with self._lock:
             is_wanted = len(self._idle) < self._settings.warm_processes and not self._breaker.is_open
-            if not (is_wanted or self._breaker.is_due) or not self._claim_slot():
+            if not (is_wanted or self._breaker.is_due) or not self._slots.claim():
                 return False
         process = self._spawn()
         try:
@@ -164,29 +169,28 @@ class Pool:
             for turn in self._parking.take_where(
                 lambda turn: turn.since_s <= late_s or not self._is_usable(turn.process)
             ):
-                self._release(turn)
+                self._drop(turn)
 
     def drop_parked(self) -> None:
         with self._lock:
             for turn in self._parking.take_all():
-                self._release(turn)
+                self._drop(turn)
 
     def _claim(self, wish: Wish, ticket: Ticket | None = None) -> CodexProcess | Claim:
         with self._lock:
             if self._closing.is_set():
                 raise GatewayStopping("The gateway is shutting down.")
-            if not self._line.is_next(ticket) or self._starts >= self._settings.max_starting:
+            if not self._line.is_next(ticket) or not self._slots.may_start:
                 return Claim.NOTHING
             process = self._take_idle(wish.key)
             if process is not None:
-                self._starts += 1
-                self._starting.add(process)
+                self._slots.start(process)
                 return process
             self._breaker.check()
-            if self._claim_slot():
+            if self._slots.claim():
                 return Claim.SLOT
-            while self._parking and self._releasing < max(len(self._line), 1):
-                self._release(self._parking.take_oldest())
+            while self._parking and len(self._returning) < max(len(self._line), 1):
+                self._drop(self._parking.take_oldest())
             return Claim.NOTHING
 
     def _wait_in_line(self, wish: Wish) -> Generator[Queued, None, CodexProcess | Claim]:
@@ -213,41 +217,28 @@ class Pool:
             self.discard(process)
         return None
 
-    def _claim_slot(self) -> bool:
-        is_free = self._slots_taken < self._settings.max_processes
-        self._slots_taken += is_free
-        self._starts += is_free
-        return is_free
-
     def _spawn(self) -> CodexProcess:
         """Fill a slot that was claimed."""
         try:
             process = CodexProcess(self._home, self._settings)
         except BaseException as error:
             with self._lock:
-                self._starts -= 1
+                self._slots.give_up()
                 self._breaker.note_failure()
-                self._free_slot()
+                self._line.call_next()
             if isinstance(error, OSError):
                 raise ProcessFailed(f"A codex process could not be started: {error.strerror}") from error
             raise
         with self._lock:
             self._owned.add(process)
-            self._starting.add(process)
+            self._slots.fill(process)
             if self._closing.is_set():
                 process.terminate()
         return process
 
-    def _free_slot(self) -> None:
-        self._slots_taken -= 1
-        self._line.call_next()
-        self._emptied.notify_all()
-
     def _end_start(self, process: CodexProcess) -> None:
-        if process in self._starting:
-            self._starting.remove(process)
-            self._starts -= 1
-            self._line.call_next()
+        self._slots.end_start(process)
+        self._line.call_next()
 
     def _note_greeting(self) -> None:
         with self._lock:
@@ -266,20 +257,25 @@ class Pool:
         """A login or logout since it started makes a process unusable: it may hold the old account."""
         return process.is_alive() and process.login == self._home.login.read().identity
 
-    def _release(self, turn: ParkedTurn) -> None:
-        """End a parked turn, out of the way of who needs the room."""
-        self._releasing += 1
+    def _drop(self, turn: ParkedTurn) -> None:
         self._owned.add(turn.process)
-        threading.Thread(target=self._end_turn, args=(turn,), name="codex-release", daemon=True).start()
+        self._returning.add(turn.process)
+        self._interrupt(turn.process, turn.threads)
 
-    def _end_turn(self, turn: ParkedTurn) -> None:
+    def _interrupt(self, process: CodexProcess, threads: Threads) -> None:
+        arguments = (process, threads)
+        threading.Thread(target=self._end_turns, args=arguments, name="codex-release", daemon=True).start()
+
+    def _end_turns(self, process: CodexProcess, threads: Threads) -> None:
         is_free = False
         try:
-            is_free = turn.threads.interrupt()
+            is_free = threads.interrupt()
         finally:
-            (self.give_back if is_free else self.discard)(turn.process)
             with self._lock:
-                self._releasing -= 1
+                self._returning.discard(process)
+            (self.give_back if is_free else self.discard)(process)
+        if not is_free:
+            log.warning("a codex process is out of step", extra={"fields": {"codex_pid": process.pid}})
 
     def _end(self, process: CodexProcess) -> None:
         with self._lock:
@@ -290,6 +286,8 @@ class Pool:
         finally:
             with self._lock:
                 self._owned.discard(process)
-                self._free_slot()
+                self._slots.free(process)
+                self._line.call_next()
+                self._emptied.notify_all()
         if died and not self._closing.is_set():
             log.warning("a codex process ended by itself", extra={"fields": died})

@@ -94,8 +94,8 @@ class CodexProcess:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it can serve another turn: its pipe is whole and nothing is left unanswered."""
-        return not self._unanswered and not self._is_broken
+        """Whether it can serve another turn: it was greeted, its pipe is whole, nothing is left unanswered."""
+        return self.account is not None and not self._unanswered and not self._is_broken
 
     def greet(self) -> Generator[None, None, None]:
         """Say hello and learn the login, if that is not done; yields while it waits."""

@@ -240,6 +240,10 @@ class Threads:
         return RestingThread(self._ids[0], self._reader.get_usage(self._ids[0]))
 
     @property
+    def is_running(self) -> bool:
+        return bool(self._running) or self._is_starting
+
+    @property
     def can_wait(self) -> bool:
         """Whether there is one turn here, which still runs."""
         return [*self._running] == self._ids[:1] and not self._stopped

@@ -132,23 +132,22 @@ class CodexTurn:
         process, self._process = self._process, None
         if process is None:
             return
-        pool = self._context.pool
+        pool, threads = self._context.pool, self._threads
         if self._is_abandoned():
             pool.discard(process)
-        elif process.is_settled and self._park(process):
-            pass
-        elif process.is_settled and (self._threads is None or self._threads.interrupt()):
-            self._rest(process)
-            pool.give_back(process)
-        else:
+        elif not process.is_settled:
             log.warning("a codex process is out of step", extra=fields(process.pid))
             pool.discard(process)
+        elif threads is None or not threads.is_running:
+            self._rest(process)
+            pool.give_back(process)
+        elif not self._park(process, threads):
+            pool.release(process, threads)
 
-    def _park(self, process: CodexProcess) -> bool:
+    def _park(self, process: CodexProcess, threads: Threads) -> bool:
         """Leave the turn to whoever brings the results it waits for, if it may wait."""
-        threads = self._threads
         awaited = next((order for order in self._orders if isinstance(order, AwaitResults)), None)
-        if threads is None or awaited is None or not threads.can_wait or self._context.drain.is_set:
+        if awaited is None or not threads.can_wait or self._context.drain.is_set:
             return False
         key = self._conversation.find_key_behind(threads.transcript.text, awaited.calls)
         if key is None:

@@ -7,8 +7,17 @@ import shutil
 import time
 from importlib.metadata import version
 
-from tests.bench import cpu, first_token, memory, tool_core
-from tests.bench.servers import STATE, Server, run_codex_gateway, run_floor, run_stand_in_gateway
+from tests.bench import burst, cpu, first_token, held, memory, tool_core
+from tests.bench.servers import (
+    STATE,
+    CodexGateways,
+    Server,
+    run_codex_gateway,
+    run_codex_gateways,
+    run_floor,
+    run_model,
+    run_stand_in_gateway,
+)
 from tests.bench.table import Row, render, replace_section
 
 STAND_IN_MODEL = "gpt-5.5"
@@ -41,23 +50,43 @@ def read_options() -> argparse.Namespace:
 def measure(part: float) -> list[Row]:
     """All rows; `part` scales how many requests stand behind each."""
     with run_floor() as floor:
-        with run_codex_gateway() as gateway:
-            codex_rows = measure_codex(gateway, floor, part)
+        # First what shares the cores: the rest has them set apart, and what is started then as well.
+        with run_model() as port:
+            burst_rows = measure_burst(port, part)
+            with run_codex_gateways(port) as gateways:
+                first_rows, codex_cpu_rows, codex_rows = measure_codex(gateways, floor, part)
         with run_stand_in_gateway() as gateway:
             flat = memory.measure_worker(gateway, STAND_IN_MODEL, round(2000 * part))
             cpu_rows = [cpu.compare(case, STAND_IN_MODEL, gateway, floor, part) for case in cpu.CASES]
-    first, ahead, tools, storing, *codex_cpu_rows, fresh, used = codex_rows
+        held_row = measure_held(floor, part)
     core_rows = tool_core.measure(part)
-    return [first, ahead, tools, storing, *cpu_rows, *codex_cpu_rows, flat, fresh, used, *core_rows]
+    cpu_rows += [*codex_cpu_rows, held_row]
+    return [*first_rows, *burst_rows, *cpu_rows, flat, *codex_rows, *core_rows]
 
 
-def measure_codex(gateway: Server, floor: Server, part: float) -> list[Row]:
-    fresh = memory.measure_fresh_codex(gateway)
-    first, ahead, used = first_token.compare(gateway, CODEX_MODEL, round(100 * part))
-    tools = first_token.compare_tools(gateway, CODEX_MODEL, round(100 * part))
-    storing = first_token.compare_storing(gateway, CODEX_MODEL, round(300 * part))
-    cpu_rows = [cpu.compare(case, CODEX_MODEL, gateway, floor, part) for case in cpu.CODEX_CASES]
-    return [first, ahead, tools, storing, *cpu_rows, fresh, used]
+def measure_burst(model_port: int, part: float) -> list[Row]:
+    limit = max(round(16 * part), 4)
+    with run_codex_gateway(model_port, "burst", PROXY_MAX_PROCESSES=str(limit)) as gateway:
+        return burst.measure(gateway, CODEX_MODEL, round(50 * part))
+
+
+def measure_codex(gateways: CodexGateways, floor: Server, part: float) -> tuple[list[Row], ...]:
+    """The rows of first tokens, of the worker's CPU, and of codex's memory."""
+    warm = gateways.warm
+    fresh = memory.measure_fresh_codex(warm)
+    first_rows, used = first_token.compare(gateways, CODEX_MODEL, max(round(60 * part), 15))
+    first_rows.append(first_token.compare_tools(warm, CODEX_MODEL, round(100 * part)))
+    first_rows.append(first_token.compare_storing(warm, CODEX_MODEL, round(300 * part)))
+    cpu_rows = [cpu.compare(case, CODEX_MODEL, warm, floor, part) for case in cpu.CODEX_CASES]
+    return first_rows, cpu_rows, [fresh, used]
+
+
+def measure_held(floor: Server, part: float) -> Row:
+    # All warm before the clock runs, and no room for more: none is started while it does.
+    processes = str(round(128 * part))
+    settings = {"PROXY_MAX_PROCESSES": processes, "PROXY_WARM_PROCESSES": processes}
+    with run_stand_in_gateway(**settings) as gateway:
+        return held.compare(gateway, floor, STAND_IN_MODEL, round(100 * part), max(round(10 * part), 2))
 
 
 def describe_run(took_s: float, quick: bool) -> str:

@@ -1,5 +1,6 @@
 """The floor: a bare Flask app that yields the same bytes on the same gunicorn, one write a frame."""
 
+import functools
 import time
 from collections.abc import Iterator
 
@@ -25,6 +26,7 @@ class NoLifecycle:
     def close(self) -> None: ...
 
 
+@functools.cache
 def build_frames(deltas: int) -> list[bytes]:
     stream = ChatStream(IDENTITY)
     said = [stream.feed([Text(0, "", DELTA)])] * deltas
@@ -40,11 +42,10 @@ def build_body() -> bytes:
 def create_app() -> flask.Flask:
     app = flask.Flask(__name__, static_folder=None)
     app.extensions["lifecycle"] = NoLifecycle()
-    frames = {deltas: build_frames(deltas) for deltas in (1, 100, 1000)}
     body = build_body()
 
     def generate(deltas: int, pause_s: float) -> Iterator[bytes]:
-        for frame in frames[deltas]:
+        for frame in build_frames(deltas):
             if pause_s:
                 time.sleep(pause_s)
             yield frame

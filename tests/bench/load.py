@@ -13,6 +13,9 @@ FRAMES_AROUND = 3  # the role, the finish reason, [DONE]
 @dataclass(frozen=True, slots=True)
 class Reply:
     first_token_s: float
+    took_s: float
+    #: How the gateway says that it continued the conversation; nothing from others.
+    continuation: str
     data: bytes
 
 
@@ -34,7 +37,8 @@ class Client:
         data = b"".join(pieces)
         if response.status != 200:
             raise RuntimeError(f"{path} answered {response.status}: {data!r}")
-        return Reply(first_s, data)
+        took_s = time.perf_counter() - asked_s
+        return Reply(first_s, took_s, response.getheader("x-proxy-continuation", ""), data)
 
     def is_ready(self) -> bool:
         self._connection.request("GET", "/readyz")
@@ -54,8 +58,11 @@ def build_script(deltas: int, **options: Any) -> str:
 
 
 def build_chat(model: str, script: str, stream: bool, **more: Any) -> bytes:
-    chat = {"model": model, "stream": stream, "messages": [{"role": "user", "content": script}]}
-    return json.dumps(chat | more).encode()
+    return build_conversation(model, [{"role": "user", "content": script}], stream, **more)
+
+
+def build_conversation(model: str, messages: list[dict[str, Any]], stream: bool, **more: Any) -> bytes:
+    return json.dumps({"model": model, "stream": stream, "messages": messages} | more).encode()
 
 
 def build_responses(model: str, script: str, stream: bool, **more: Any) -> bytes:

@@ -17,7 +17,17 @@ ROOT = pathlib.Path(__file__).parents[2]
 STATE = ROOT / ".bench-state"
 STAND_IN = ROOT / "tests" / "support" / "stand_in.py"
 GUNICORN = ["-m", "gunicorn", "-c", str(ROOT / "config" / "gunicorn.conf.py")]
-WARM_PROCESSES = 2
+# A hundred stand-ins are a hundred interpreters to start, one after the other.
+WARM_WITHIN_S = 120
+#: By the names of CodexGateways.
+CODEX_SETTINGS = {
+    "warm": {},
+    "parking": {},
+    "replaying": {"PROXY_PARK_TURNS": "false"},
+    "following": {},
+    # No process waits, and none serves twice: every request starts its own.
+    "cold": {"PROXY_WARM_PROCESSES": "0", "PROXY_PROCESS_MAX_TURNS": "1"},
+}
 PROVIDER = """
 model = "scripted-model"
 model_provider = "scripted"
@@ -44,23 +54,44 @@ def run_floor() -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def run_stand_in_gateway() -> Iterator[Server]:
-    environment = {"CODEX_BIN": str(STAND_IN), "PROXY_STATE_DIR": str(STATE / "stand-in")}
+def run_stand_in_gateway(**settings: str) -> Iterator[Server]:
+    environment = {"CODEX_BIN": str(STAND_IN), "PROXY_STATE_DIR": str(STATE / "stand-in"), **settings}
     with run_gunicorn("wsgi:app", environment) as server:
-        wait_until(lambda: is_warm(server))
+        wait_until(lambda: is_warm(server), WARM_WITHIN_S)
         yield server
 
 
+@dataclass(frozen=True, slots=True)
+class CodexGateways:
+    """What the ways to a first token need, each on a gateway whose processes know nothing else."""
+
+    warm: Server
+    parking: Server
+    replaying: Server
+    following: Server
+    cold: Server
+
+
 @contextlib.contextmanager
-def run_codex_gateway() -> Iterator[Server]:
+def run_codex_gateways(model_port: int) -> Iterator[CodexGateways]:
+    with contextlib.ExitStack() as stack:
+        yield CodexGateways(
+            *(
+                stack.enter_context(run_codex_gateway(model_port, name, **settings))
+                for name, settings in CODEX_SETTINGS.items()
+            )
+        )
+
+
+@contextlib.contextmanager
+def run_codex_gateway(model_port: int, name: str, **settings: str) -> Iterator[Server]:
     """The real binary, with the scripted model behind it."""
-    with run_model() as port:
-        config = STATE / "provider.toml"
-        config.write_text(PROVIDER.format(port=port))
-        environment = {"PROXY_CODEX_CONFIG_FILE": str(config), "PROXY_STATE_DIR": str(STATE / "codex")}
-        with run_gunicorn("wsgi:app", environment) as server:
-            wait_until(lambda: is_warm(server))
-            yield server
+    config = STATE / "provider.toml"
+    config.write_text(PROVIDER.format(port=model_port))
+    environment = {"PROXY_CODEX_CONFIG_FILE": str(config), "PROXY_STATE_DIR": str(STATE / name), **settings}
+    with run_gunicorn("wsgi:app", environment) as server:
+        wait_until(lambda: is_warm(server))
+        yield server
 
 
 @contextlib.contextmanager
@@ -69,7 +100,7 @@ def run_gunicorn(app: str, settings: dict[str, str]) -> Iterator[Server]:
         # the stand-in runs on the interpreter that is first on the path
         "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
         "PROXY_PORT": "0",
-        "PROXY_WARM_PROCESSES": str(WARM_PROCESSES),
+        "PROXY_WARM_PROCESSES": "2",
         **settings,
     }
     with run_python([*GUNICORN, app], environment) as process:
@@ -118,9 +149,11 @@ def read_match(process: subprocess.Popen[bytes], pattern: bytes) -> str:
 
 
 def is_warm(server: Server) -> bool:
+    """Whether the processes to be kept warm are there; a gateway that keeps none is ready as it is."""
+    wanted = int(server.environment["PROXY_WARM_PROCESSES"])
     client = Client(server.port)
     try:
-        return len(find_children(server.worker_pid)) == WARM_PROCESSES and client.is_ready()
+        return len(find_children(server.worker_pid)) == wanted and (not wanted or client.is_ready())
     finally:
         client.close()
 

@@ -4,7 +4,6 @@ import pathlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-BEGIN, END = "<!-- make bench: begin -->", "<!-- make bench: end -->"
 HEADINGS = ("what", "gateway", "beside it", "gateway ÷ that", "goal", "result")
 
 
@@ -29,10 +28,11 @@ def render(rows: Iterable[Row]) -> str:
     return "\n".join("| " + " | ".join(each) + " |" for each in cells)
 
 
-def replace_section(path: pathlib.Path, text: str) -> None:
-    """Put the text between the markers; what stands around them stays."""
-    before, begin, rest = path.read_text("utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
+def replace_section(path: pathlib.Path, text: str, command: str = "make bench") -> None:
+    """Put the text between the command's markers; what stands around them stays."""
+    first, last = f"<!-- {command}: begin -->", f"<!-- {command}: end -->"
+    before, begin, rest = path.read_text("utf-8").partition(first)
+    _, end, after = rest.partition(last)
     if not begin or not end:
-        raise ValueError(f"{path} lacks the markers {BEGIN} and {END}")
-    path.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", "utf-8")
+        raise ValueError(f"{path} lacks the markers {first} and {last}")
+    path.write_text(f"{before}{first}\n{text}\n{last}{after}", "utf-8")

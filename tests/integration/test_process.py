@@ -12,8 +12,8 @@ import pytest
 from app.backend import calls
 from app.backend.home import CodexHome
 from app.backend.jsonrpc import ServerRequest
-from app.backend.pool import run_through
 from app.backend.process import CodexProcess
+from app.backend.waiting import run_through
 from app.lib.errors import BackendRefused
 from app.settings import Settings
 from tests.support.gateway import is_running, write_provider
@@ -72,6 +72,16 @@ def test_arguments_and_results_are_in_no_file_afterwards(home: CodexHome, model:
     files = [path for path in home.path.parent.rglob("*") if path.is_file()]
     assert files
     assert [path for path in files if b"nonce-" in path.read_bytes()] == []
+
+
+def test_a_process_that_was_left_at_its_hello_is_of_no_use(home: CodexHome) -> None:
+    """Another hello would be refused: codex takes one."""
+    process = CodexProcess(home, Settings())
+    try:
+        meanwhile = {process.is_settled for _ in process.greet()}
+        assert (meanwhile, process.is_settled) == ({False}, True)
+    finally:
+        process.kill()
 
 
 def test_a_thread_opened_ahead_is_taken_once(home: CodexHome) -> None:

@@ -37,6 +37,7 @@ class Process:
         self.request_ids = count()
         self.opted_out: frozenset[str] = frozenset()
         self.last_reply = b""
+        self.is_initialized = False
 
     def serve(self) -> None:
         while True:
@@ -127,6 +128,9 @@ class Process:
         raise RefusedError(-32601, "Method not found")
 
     def initialize(self, request_id: Any, params: Message) -> None:
+        if self.is_initialized:
+            raise RefusedError(-32600, "Already initialized")
+        self.is_initialized = True
         self.opted_out = frozenset(params.get("capabilities", {}).get("optOutNotificationMethods") or ())
         name = params.get("clientInfo", {}).get("name", "")
         home = os.environ.get("CODEX_HOME", "")
