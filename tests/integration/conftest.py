@@ -10,6 +10,7 @@ import openai
 import pytest
 
 from tests.support.gateway import Gateway, run_gateway, write_provider, write_stand_in
+from tests.support.places import FRESH, WARM, Place, run_place
 from tests.support.scripted_model import ScriptedModel
 
 
@@ -66,6 +67,34 @@ def brisk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         PROXY_STREAM_IDLE_TIMEOUT_MS="700",
     ) as running:
         yield running
+
+
+StartPlace = Callable[..., Place]
+
+
+@pytest.fixture(scope="module")
+def start_place(tmp_path_factory: pytest.TempPathFactory, model: ScriptedModel) -> Iterator[StartPlace]:
+    with ExitStack() as stack:
+
+        def start(backend: str, stream: bool = True, **environ: str) -> Place:
+            folder = tmp_path_factory.mktemp(backend)
+            return stack.enter_context(run_place(folder, backend, model.base_url, stream, **environ))
+
+        yield start
+
+
+@pytest.fixture(scope="module")
+def warm(start_place: StartPlace) -> list[Place]:
+    return [
+        start_place("stand-in", **WARM),
+        start_place("stand-in", stream=False, **WARM),
+        start_place("real", **WARM),
+    ]
+
+
+@pytest.fixture(scope="module")
+def fresh(start_place: StartPlace) -> list[Place]:
+    return [start_place("stand-in", **FRESH), start_place("real", **FRESH)]
 
 
 def call_native(name: str, arguments: str) -> dict[str, Any]:

@@ -9,13 +9,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import requests
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+SERVE = ("-m", "app", "serve")
+#: The same server, with a route that counts what its worker holds.
+SERVE_COUNTED = ("-m", "gunicorn", "-c", "config/gunicorn.conf.py", "tests.support.counted_app:app")
 T = TypeVar("T")
 
 
@@ -52,7 +55,7 @@ def is_running(pid: int) -> bool:
 class Gateway:
     """A running gateway; what it printed is in `log`."""
 
-    def __init__(self, folder: pathlib.Path, environ: dict[str, str]) -> None:
+    def __init__(self, folder: pathlib.Path, environ: dict[str, str], command: Sequence[str] = SERVE) -> None:
         self.folder = folder
         self.state_dir = folder / "state"
         self.log_path = folder / "gateway.log"
@@ -62,7 +65,7 @@ class Gateway:
         own = {"HOME": str(folder), "PROXY_STATE_DIR": str(self.state_dir), "PROXY_PORT": "0"}
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "app", "serve"],
+                [sys.executable, *command],
                 cwd=ROOT,
                 env=clean | own | environ,
                 stdout=log,
@@ -132,8 +135,10 @@ class Gateway:
 
 
 @contextmanager
-def run_gateway(folder: pathlib.Path, ready: bool = True, **environ: str) -> Iterator[Gateway]:
-    gateway = Gateway(folder, environ)
+def run_gateway(
+    folder: pathlib.Path, ready: bool = True, command: Sequence[str] = SERVE, **environ: str
+) -> Iterator[Gateway]:
+    gateway = Gateway(folder, environ, command)
     try:
         if ready:
             gateway.wait_ready()
