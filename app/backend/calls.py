@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from app.lib.errors import BackendRefused
+
 Call = tuple[str, dict[str, Any]]
 
 CLIENT_INFO = {"name": "codex_gateway", "title": "Codex Gateway", "version": "0.1.0"}
@@ -28,6 +30,8 @@ INITIALIZE: Call = (
 READ_ACCOUNT: Call = ("account/read", {})
 REFRESH_LOGIN: Call = ("account/read", {"refreshToken": True})
 LIST_MODELS: Call = ("model/list", {})
+#: Stands in every line that repeats injected history; nowhere else, for a quote inside a text is escaped.
+ECHO = b'"turnId":"auto-compact'
 #: What codex asks of us for each call of the client's tools.
 TOOL_CALL = "item/tool/call"
 
@@ -86,3 +90,12 @@ def start_turn(
 
 def interrupt_turn(thread_id: str, turn_id: str) -> Call:
     return "turn/interrupt", {"threadId": thread_id, "turnId": turn_id}
+
+
+def read_id(answer: dict[str, Any], kind: str) -> str:
+    """The id of a thread or turn that was started."""
+    match answer.get(kind):
+        case {"id": str(id_)}:
+            return id_
+        case _:
+            raise BackendRefused(f"Codex answered with a {kind} without an id.")

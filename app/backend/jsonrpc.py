@@ -105,7 +105,7 @@ def _parse_call(raw: dict[str, Any], method: str) -> Message | None:
 
 def _parse_response(raw: dict[str, Any]) -> Message | None:
     id_, result = raw.get("id"), raw.get("result")
-    if not isinstance(id_, int):
+    if type(id_) is not int:  # `true` is one, too
         return None
     if isinstance(result, dict):
         return Response(id_, result)

@@ -32,7 +32,7 @@ class Keeper:
         self._pool = pool
         self._home = home
         self._drain = drain
-        self._stopping = threading.Event()
+        self._is_stopping = False
         self._next_sweep_s = 0.0
 
     def start(self) -> None:
@@ -40,17 +40,19 @@ class Keeper:
         threading.Thread(target=self._keep, name="codex-keeper", daemon=True).start()
 
     def stop(self) -> None:
-        self._stopping.set()
+        self._is_stopping = True
 
     def _keep(self) -> None:
-        pause_s = 0.0
-        while not self._stopping.wait(pause_s):
-            pause_s = PERIOD_S
+        is_full = False
+        while not self._is_stopping:
+            if is_full:
+                self._pool.shrunk.wait(PERIOD_S)
+            self._pool.shrunk.clear()
+            is_full = True
             try:
                 self._tidy()
                 self._login.look()
-                if not self._drain.is_set and self._pool.start_spare():
-                    pause_s = 0.0
+                is_full = self._drain.is_set or not self._pool.start_spare()
             except Exception as error:  # noqa: BLE001  nobody else would start it again
                 log.warning("the pool could not be kept: %s", error)
 

@@ -11,6 +11,25 @@ from app.backend.jsonrpc import LineReader, LineTooLong
 from app.lib.errors import BackendTimeout, ProcessFailed
 
 READ_BYTES = 256 * 1024
+# What may pile up while something else is waited for, beside one line of any length.
+MAX_UNREAD_BYTES = 16 * 1024 * 1024
+
+
+class Pile:
+    """Counts what came and was not read: somebody may be waiting for what never comes."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+        self._longest = 0
+
+    def add(self, line: bytes) -> None:
+        self._bytes += len(line)
+        self._longest = max(self._longest, len(line))
+        if self._bytes - self._longest > MAX_UNREAD_BYTES:
+            raise ProcessFailed("Codex sends without end, and does not do what it is waited for.")
+
+    def clear(self) -> None:
+        self._bytes = self._longest = 0
 
 
 class Pipe:
@@ -30,6 +49,7 @@ class Pipe:
         self._reader = LineReader(max_line_bytes)
         # Lines that came in while we were writing.
         self._early: list[bytes] = []
+        self._pile = Pile()
         self._read_poll = select.poll()
         self._read_poll.register(self._read_fd, select.POLLIN)
         self._write_poll = select.poll()
@@ -47,14 +67,17 @@ class Pipe:
     def receive(self, timeout_s: float) -> list[bytes]:
         """The lines that are there, or the first to come in time, or none."""
         if self._early:
-            lines, self._early = self._early, []
-            return lines
+            return self._take_early()
         return self._read() if poll_fds(self._read_poll, timeout_s) else []
 
     def glance(self) -> list[bytes]:
         """The lines that are there, without waiting: a wait costs more, even for nothing."""
-        early, self._early = self._early, []
-        return early + self._read()
+        return self._take_early() + self._read()
+
+    def _take_early(self) -> list[bytes]:
+        lines, self._early = self._early, []
+        self._pile.clear()
+        return lines
 
     def send(self, data: bytes, timeout_s: float) -> None:
         """Write a line that is short, with nothing else to be done meanwhile."""
@@ -84,7 +107,9 @@ class Pipe:
 
     def _wait_writable(self, timeout_s: float) -> None:
         if self._read_fd in poll_fds(self._write_poll, timeout_s):
-            self._early += self._read()
+            for line in self._read():
+                self._early.append(line)
+                self._pile.add(line)
 
     def _read(self) -> list[bytes]:
         try:

@@ -58,6 +58,8 @@ class Pool:
         self._breaker = Breaker()
         self._closing = threading.Event()
         self._emptied = threading.Condition(self._lock)
+        #: Set when a process is gone.
+        self.shrunk = threading.Event()
         self.has_greeted = False
 
     @property
@@ -73,12 +75,10 @@ class Pool:
 
     def greet(self, process: CodexProcess) -> Generator[None, None, None]:
         """Let a process say hello, if it has not."""
-        try:
-            yield from process.greet()
-        except ProxyError:
-            self.note_failed()
-            raise
-        self._note_greeting()
+        yield from process.greet()
+        with self._lock:
+            self._breaker.note_greeting()
+            self.has_greeted = True
 
     def note_started(self, process: CodexProcess) -> None:
         """Its owner's turn runs: another one may start."""
@@ -87,7 +87,7 @@ class Pool:
             self._end_start(process)
 
     def note_failed(self) -> None:
-        """A process failed before it was of use."""
+        """Whoever wanted one had no process that was of use."""
         with self._lock:
             self._breaker.note_failure()
 
@@ -151,14 +151,21 @@ class Pool:
             is_wanted = len(self._idle) < self._settings.warm_processes and not self._breaker.is_open
             if not (is_wanted or self._breaker.is_due) or not self._slots.claim():
                 return False
+        try:
+            self.give_back(self._start())
+        except ProxyError:
+            self.note_failed()
+            raise
+        return True
+
+    def _start(self) -> CodexProcess:
         process = self._spawn()
         try:
             run_through(self.greet(process))
         except BaseException:
             self.discard(process)
             raise
-        self.give_back(process)
-        return True
+        return process
 
     def retire(self, spare_lifetime_s: float) -> None:
         """End what is dead, of another login, waited too long, or was left by a past burst."""
@@ -224,7 +231,6 @@ class Pool:
         except BaseException as error:
             with self._lock:
                 self._slots.give_up()
-                self._breaker.note_failure()
                 self._line.call_next()
             if isinstance(error, OSError):
                 raise ProcessFailed(f"A codex process could not be started: {error.strerror}") from error
@@ -239,11 +245,6 @@ class Pool:
     def _end_start(self, process: CodexProcess) -> None:
         self._slots.end_start(process)
         self._line.call_next()
-
-    def _note_greeting(self) -> None:
-        with self._lock:
-            self._breaker.note_greeting()
-            self.has_greeted = True
 
     def _is_fit(self, process: CodexProcess) -> bool:
         """Whether a process may serve more turns: it keeps every thread, so it grows."""
@@ -289,5 +290,6 @@ class Pool:
                 self._slots.free(process)
                 self._line.call_next()
                 self._emptied.notify_all()
+            self.shrunk.set()
         if died and not self._closing.is_set():
             log.warning("a codex process ended by itself", extra={"fields": died})

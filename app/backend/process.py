@@ -16,6 +16,7 @@ from typing import IO, Any, assert_never
 from app.backend import calls, jsonrpc
 from app.backend.calls import Call
 from app.backend.home import CodexHome
+from app.backend.inbox import Inbox, Incoming
 from app.backend.last_words import read_last_words
 from app.backend.pipe import Pipe
 from app.backend.resting import RestingThreads
@@ -23,9 +24,6 @@ from app.lib.errors import BackendRefused, BackendTimeout, BackendUnavailable, P
 from app.settings import Settings
 
 log = logging.getLogger(__name__)
-
-#: What its owner reads.
-Incoming = jsonrpc.Notification | jsonrpc.ServerRequest
 
 OVERLOADED = -32001
 TERMINATE_GRACE_S = 2
@@ -46,7 +44,9 @@ class CodexProcess:
         self._unanswered: set[int] = set()
         self._is_broken = False
         self._replies: dict[int, jsonrpc.Response | jsonrpc.ErrorResponse] = {}
-        self._inbox: list[Incoming] = []
+        self._inbox = Inbox()
+        #: What is wrong with what came behind the inbox: it is told once that was read.
+        self._fault: ProcessFailed | None = None
         #: The last thread opened, and the id of the call that opened one more like it.
         self._thread: Call | None = None
         self._primed_id: int | None = None
@@ -163,13 +163,6 @@ class CodexProcess:
             raise BackendTimeout(f"Codex did not answer {', '.join(set(asked))} in time.")
         self._take_in(self._pipe.receive, min(remaining_s, self._settings.tick_s))
 
-    def await_word(self, about: str) -> Generator[None, None, None]:
-        """Wait until codex says anything."""
-        deadline_s = time.monotonic() + self._settings.rpc_timeout_s
-        while not self._inbox:
-            self._listen(deadline_s, [about])
-            yield
-
     def ask(self, call: Call) -> int:
         """Call without waiting for the answer; it may never come."""
         self._next_id += 1
@@ -180,8 +173,7 @@ class CodexProcess:
         """What arrived, waiting at most a tick; the requests in it are its owner's to answer."""
         if not self._inbox:
             self._take_in(self._pipe.receive, self._settings.tick_s)
-        arrived, self._inbox = self._inbox, []
-        return arrived
+        return self._inbox.take()
 
     def answer(self, request: jsonrpc.ServerRequest, result: dict[str, Any]) -> Generator[None, None, None]:
         """Answer a request of codex's, at whatever length."""
@@ -189,7 +181,10 @@ class CodexProcess:
 
     def _take_in(self, read: Callable[..., list[bytes]], *arguments: float) -> None:
         with self._breaking():
-            self._sort(read(*arguments))
+            if self._fault is None:
+                self._sort(read(*arguments))
+            if self._fault is not None and not self._inbox:
+                raise self._fault
 
     def _send(self, data: bytes) -> None:
         """Short lines, which a process that reads takes at once."""
@@ -214,19 +209,22 @@ class CodexProcess:
 
     def _sort(self, lines: list[bytes]) -> None:
         for line in lines:
+            if calls.ECHO in line:  # of history that we told; it may be megabytes
+                continue
             match jsonrpc.parse_message(line):
                 case jsonrpc.Notification() as notification:
-                    self._inbox.append(notification)
+                    self._inbox.add(notification, line)
                 case jsonrpc.Response(id_) | jsonrpc.ErrorResponse(id_) as reply:
                     self._unanswered.discard(id_)
                     self._replies[id_] = reply
                 case jsonrpc.ServerRequest(_, calls.TOOL_CALL) as request:
-                    self._inbox.append(request)
+                    self._inbox.add(request, line)
                 case jsonrpc.ServerRequest() as request:
                     log.warning("declined %s", request.method, extra={"fields": {"codex_pid": self.pid}})
                     self.decline(request)
                 case None:
-                    raise ProcessFailed("Codex sent a line that is not JSON-RPC.")
+                    self._fault = ProcessFailed("Codex sent a line that is not JSON-RPC.")
+                    return
 
     def decline(self, request: jsonrpc.ServerRequest) -> None:
         """No approval, login or tool of codex's own is ever granted; an unanswered request hangs the turn."""
@@ -242,10 +240,9 @@ class CodexProcess:
         return self.is_settled
 
     def _clear_inbox(self) -> None:
-        for message in self._inbox:
+        for message in self._inbox.take():
             if isinstance(message, jsonrpc.ServerRequest):
                 self.decline(message)
-        self._inbox.clear()
 
     def _prime(self) -> None:
         if self._thread is not None:

@@ -11,13 +11,14 @@ from app.backend import calls
 from app.backend.callbacks import Answer, Callbacks, Key, build_answer, build_refusal, read_key
 from app.backend.directory import ModelDirectory
 from app.backend.dynamic_tools import build_dynamic_tools, validate_output_schema
+from app.backend.inbox import Incoming
 from app.backend.jsonrpc import Notification, ServerRequest
 from app.backend.notifications import NotificationReader
-from app.backend.process import CodexProcess, Incoming
+from app.backend.process import CodexProcess
 from app.backend.resting import RestingThread
 from app.backend.tool_names import ToolNames
 from app.backend.transcript import Transcript
-from app.lib.errors import BackendRefused, ProxyError
+from app.lib.errors import BackendRefused, BackendTimeout, ProcessFailed, ProxyError
 from app.lib.events import BackendEvent
 from app.lib.models import Model
 from app.lib.orders import AskAgain, AwaitResults, Order, RefuseCall, StopChoice
@@ -52,6 +53,8 @@ class Threads:
         self._heard_s = time.monotonic()
         #: Calls are out that start turns whose ids are not known yet.
         self._is_starting = False
+        #: What was told while something else was waited for.
+        self._unread: list[BackendEvent] = []
         #: Questions that can be answered, with their answers.
         self._answerable: list[tuple[ServerRequest, Answer]] = []
         self.transcript = Transcript()
@@ -66,7 +69,7 @@ class Threads:
         validate_output_schema(self._prompt.output_schema)
         self._effort = self._prompt.request.effort or model.effort
         for choice, answer in enumerate((yield from self._open_threads(directory, model))):
-            self._ids.append(read_id(answer, "thread"))
+            self._ids.append(calls.read_id(answer, "thread"))
             self._reader.add_thread(self._ids[-1], choice)
         items = self._rename_calls()
         yield from self._start_turns(dict.fromkeys(self._ids, items))
@@ -93,8 +96,18 @@ class Threads:
             yield from self._process.call(calls.inject_items(thread_id, [build_item(item) for item in said]))
         for call_id, output in outputs.items():
             self._settle((thread_id, call_id), build_answer(output.parts))
-        yield from self._answer_questions()
-        yield from self._process.await_word("tool results")
+        deadline_s = time.monotonic() + self._settings.rpc_timeout_s
+        while not self.transcript.has_results:
+            self._check_wait(thread_id, deadline_s)
+            yield from self._answer_questions()
+            self._unread += self._hear()
+            yield
+
+    def _check_wait(self, thread_id: str, deadline_s: float) -> None:
+        if thread_id not in self._running:
+            raise ProcessFailed("The turn ended while it waited for results.")
+        if time.monotonic() >= deadline_s:
+            raise BackendTimeout("Codex did not take the results in time.")
 
     def _open_threads(
         self, directory: ModelDirectory, model: Model
@@ -137,11 +150,15 @@ class Threads:
         self._is_starting = True
         answers = yield from self._process.call_all(batch)
         for thread_id, answer in zip(items, answers[1::2], strict=True):
-            self._running[thread_id] = read_id(answer, "turn")
+            self._running[thread_id] = calls.read_id(answer, "turn")
         self._is_starting = False
 
     def read(self) -> list[BackendEvent]:
         """What one read of the pipe brings; waits at most a tick."""
+        unread, self._unread = self._unread, []
+        return unread or self._hear()
+
+    def _hear(self) -> list[BackendEvent]:
         messages = self._process.receive()
         if self._callbacks.waiting:
             self._lose_patience(bool(messages))
@@ -276,11 +293,3 @@ NOTED: dict[str, Callable[[Threads, Notification], None]] = {
     "turn/completed": Threads._note_end,
     "rawResponseItem/completed": Threads._note_item,
 }
-
-
-def read_id(answer: dict[str, Any], kind: str) -> str:
-    match answer.get(kind):
-        case {"id": str(id_)}:
-            return id_
-        case _:
-            raise BackendRefused(f"Codex answered with a {kind} without an id.")

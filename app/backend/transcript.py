@@ -15,6 +15,8 @@ class Transcript:
         self._words: list[str] = []
         #: Whether the threads hold more than their client knows: then no client's telling is theirs.
         self.has_secrets = False
+        #: Whether codex took a result that this request brought.
+        self.has_results = False
 
     @property
     def text(self) -> str:
@@ -23,6 +25,7 @@ class Transcript:
     def begin(self) -> None:
         """Another request is answered from here on."""
         self._words.clear()
+        self.has_results = False
 
     def note_end(self, params: Params) -> None:
         match params:
@@ -39,6 +42,7 @@ class Transcript:
                 self._words += [part["text"] for part in parts if "text" in part]
             case {"threadId": thread_id, "item": {"type": "function_call_output", "call_id": call_id}}:
                 # Codex answers some calls by itself, and has the model try again.
-                self.has_secrets |= not callbacks.has_answer((thread_id, call_id))
+                is_ours = callbacks.has_answer((thread_id, call_id))
+                self.has_results, self.has_secrets = is_ours, self.has_secrets or not is_ours
             case {"item": {"type": "web_search_call"}}:
                 self.has_secrets = True

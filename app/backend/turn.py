@@ -76,7 +76,7 @@ class CodexTurn:
         except PROCESS_FAULTS as error:
             # Nothing of the turn was told: another process begins it anew, once.
             self._drop_process(error)
-            threads = yield from self._start(Origin.FAILED)
+            threads = yield from self._begin_again()
         while True:
             if self._orders or threads.is_asked:
                 orders, self._orders = self._orders, []
@@ -94,6 +94,13 @@ class CodexTurn:
         yield from self._ticking(found.turn.threads.resume(found.outputs, found.said))
         return found.turn.threads
 
+    def _begin_again(self) -> Generator[list[BackendEvent], None, Threads]:
+        try:
+            return (yield from self._start(Origin.FAILED))
+        except PROCESS_FAULTS:
+            self._context.pool.note_failed()
+            raise
+
     def _start(self, origin: Origin) -> Generator[list[BackendEvent], None, Threads]:
         """Begin the turn on a process of the pool's, in a thread that holds its history or is given it."""
         pool, follow_up = self._context.pool, self._conversation.find_follow_up()
@@ -110,11 +117,7 @@ class CodexTurn:
             if thread
             else threads.open(self._context.directory, model)
         )
-        try:
-            yield from self._ticking(opening)
-        except PROCESS_FAULTS:
-            pool.note_failed()
-            raise
+        yield from self._ticking(opening)
         pool.note_started(process)
         return threads
 

@@ -183,12 +183,13 @@ def test_a_process_that_does_not_stop(warm: list[Place], ignored: list[str]) -> 
 @pytest.mark.parametrize(
     ("plan", "told"),
     [
-        pytest.param(when("flood", **STARTED), LATE, id="endless-flood"),
-        pytest.param(when("ask_without_listening", **STARTED), LATE, id="asks-unheard"),
-        pytest.param(when("long", 1000, **STARTED), BROKEN, id="endless-line"),
+        pytest.param(when("flood", **STARTED), [LATE], id="endless-flood"),
+        # Whichever comes first: the end of its time, or too much to be held meanwhile.
+        pytest.param(when("ask_without_listening", **STARTED), [LATE, BROKEN], id="asks-unheard"),
+        pytest.param(when("long", 1000, **STARTED), [BROKEN], id="endless-line"),
     ],
 )
-def test_others_are_served_meanwhile(warm: list[Place], plan: Plan, told: Told) -> None:
+def test_others_are_served_meanwhile(warm: list[Place], plan: Plan, told: list[Told]) -> None:
     """Reading what never ends does not stop the worker."""
 
     def attempt(place: Place) -> Told:
@@ -200,7 +201,7 @@ def test_others_are_served_meanwhile(warm: list[Place], plan: Plan, told: Told) 
             assert time.monotonic() - began_s < 2
             return flooded.result()
 
-    assert try_everywhere(warm, attempt) == everywhere(warm, told)
+    assert [seen for seen in try_everywhere(warm, attempt) if seen not in told] == []
 
 
 PILE_MB = 300

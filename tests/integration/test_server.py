@@ -232,6 +232,8 @@ def test_faults_in_a_turn(brisk: Gateway, script: Any, status: int, code: str, s
         pytest.param(
             [{"say": ["x"]}, {"wait": 0.5}, {"raw": "not json"}], "backend_unavailable", id="garbage"
         ),
+        # However it is cut into reads, what came before it is shown.
+        pytest.param([{"say": ["x"]}, {"raw": "not json"}], "backend_unavailable", id="garbage-at-once"),
         pytest.param(
             [{"say": ["x"]}, {"wait": 0.5}, {"retry": "Reconnecting"}, {"say": ["x"]}],
             "answer_interrupted",
