@@ -8,7 +8,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, assert_never
 
@@ -95,7 +95,7 @@ class Access:
         """Have this called at the end, last one first, whatever the others do."""
         self._closers.callback(closer)
 
-    def observe(self, batches: Iterator[list[TurnEvent]]) -> Iterator[list[TurnEvent]]:
+    def observe(self, batches: Iterator[list[TurnEvent]]) -> Generator[list[TurnEvent], None, None]:
         """Pass a turn on and note when it began, how it ended, and its tool calls."""
         for batch in self._guard(batches):
             if batch and not isinstance(batch[-1], PRELUDE):

@@ -38,10 +38,11 @@ class TurnRunner:
             access.note(tools=len(names), tool_names=names[:MOST_NAMES])
         turn = self._backend.open_turn(prompt, access.client, access.owner)
         core = TurnCore(prompt.request.choices, self._deadlines, rules, id_suffix)
-        batches = run_turn(turn, core)
+        batches = access.observe(run_turn(turn, core))
         # Last: what a client that left was still owed is counted.
         access.on_close(lambda: access.note_events(core.fail(ClientGone("The client left."))))
         access.on_close(turn.close)
-        # Before that: a turn that still waits for its process lets go of it when its generator is closed.
+        # Before that: a turn that still waits for its process lets go of it when its generator is closed. The
+        # outermost is: left to an error's traceback, it may be collected while an inner one is being closed.
         access.on_close(batches.close)
-        return access.observe(batches)
+        return batches

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import time
@@ -9,8 +10,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from app.backend.pipe import Pipe
-from app.lib.errors import BackendTimeout, BackendUnavailable
+from app.backend.pipe import MAX_UNREAD_BYTES, Pile, Pipe
+from app.lib.errors import BackendTimeout, BackendUnavailable, ProcessFailed
 
 MIB = 1024 * 1024
 PATIENCE_S = 20.0
@@ -128,4 +129,35 @@ def test_the_end_is_noticed_while_waiting_to_write(spawn: Spawn) -> None:
     with pytest.raises(
         BackendUnavailable, match=r"^(The codex process ended|Codex stopped taking requests)\.$"
     ):
+        pipe.send(b"x" * MIB, PATIENCE_S)
+
+
+def test_a_write_that_is_stuck_yields(spawn: Spawn) -> None:
+    """Or nobody would look at the clock, the client or the drain meanwhile."""
+    pipe, _ = spawn(SILENT)
+    ticks: list[None] = []
+    with pytest.raises(BackendTimeout):
+        ticks.extend(pipe.sending(b"x" * MIB, 0.2, 0.02))
+    assert len(ticks) >= 3
+
+
+@pytest.mark.parametrize(
+    ("lengths", "is_held"),
+    [
+        pytest.param([MAX_UNREAD_BYTES // 10] * 10, True, id="within-bounds"),
+        pytest.param([3 * MAX_UNREAD_BYTES, 10, 10], True, id="one-line-of-any-length"),
+        pytest.param([MAX_UNREAD_BYTES // 10] * 12, False, id="without-end"),
+        pytest.param([MAX_UNREAD_BYTES, MAX_UNREAD_BYTES + 1, 1], False, id="two-long-lines"),
+    ],
+)
+def test_a_pile_has_its_bounds(lengths: list[int], is_held: bool) -> None:
+    pile, line = Pile(), bytes(max(lengths))
+    with contextlib.nullcontext() if is_held else pytest.raises(ProcessFailed, match="without end"):
+        for length in lengths:
+            pile.add(line[:length])
+
+
+def test_what_piles_up_while_writing_is_bounded(spawn: Spawn) -> None:
+    pipe, _ = spawn(r"import os" + "\nwhile True: os.write(1, b'x' * 999 + b'\\n')")
+    with pytest.raises(ProcessFailed, match="without end"):
         pipe.send(b"x" * MIB, PATIENCE_S)
