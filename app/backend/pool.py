@@ -272,9 +272,9 @@ class Pool:
         try:
             is_free = threads.interrupt()
         finally:
+            (self.give_back if is_free else self.discard)(process)
             with self._lock:
                 self._returning.discard(process)
-            (self.give_back if is_free else self.discard)(process)
         if not is_free:
             log.warning("a codex process is out of step", extra={"fields": {"codex_pid": process.pid}})
 

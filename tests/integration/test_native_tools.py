@@ -104,11 +104,12 @@ class Talk:
         self.turn.order(orders)
 
     def close(self) -> int:
-        """End it as a request does; the process it had."""
+        """End it as a request does; the process it had, once that is back."""
         process = self.turn._process
         assert process
         with closing(self._batches):
             self.turn.close()
+        wait_until(lambda: process not in self.turn._context.pool._returning)
         return process.pid
 
 

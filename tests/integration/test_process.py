@@ -135,7 +135,7 @@ def test_a_question_that_comes_between_two_owners_is_declined(home: CodexHome, m
         batch = [calls.inject_items(thread_id, said), calls.start_turn(thread_id, None)]
         run_through(process.call_all(batch))
         deadline_s = time.monotonic() + 10
-        while not any(isinstance(each, ServerRequest) for each in process._inbox):
+        while not any(isinstance(each, ServerRequest) for each in process._inbox._messages):
             run_through(process.call(calls.LIST_MODELS))
             assert time.monotonic() < deadline_s
         assert process.rest()
