@@ -17,14 +17,15 @@ JITTER = 0.25
 class Breaker:
     """Open after so many failures in a row; each try that fails then doubles the pause before the next.
 
-    A process that says hello closes it on trial: the next failure opens it again, and only a turn that
-    starts makes the past forgotten. Told by its pool, under the pool's lock.
+    A new process that says hello closes it on trial: the next failure opens it again, and only a turn that
+    begins there makes the past forgotten. Told by its pool, under the pool's lock.
     """
 
     def __init__(self, first_pause_s: float = FIRST_PAUSE_S) -> None:
         self._first_pause_s = first_pause_s
         self._pause_s = first_pause_s
         self._failures = 0
+        self._failed_s = 0.0
         #: When the next try is due, on the clock that only moves forward; `None` while it is closed.
         self._due_s: float | None = None
 
@@ -48,6 +49,7 @@ class Breaker:
 
     def note_failure(self) -> None:
         self._failures += 1
+        self._failed_s = time.monotonic()
         if self._failures < MAX_FAILURES:
             return
         jitter_s = self._pause_s * JITTER * random.random()  # noqa: S311  no secret
@@ -57,5 +59,7 @@ class Breaker:
     def note_greeting(self) -> None:
         self._due_s = None
 
-    def note_success(self) -> None:
-        self._failures, self._pause_s, self._due_s = 0, self._first_pause_s, None
+    def note_success(self, started_s: float) -> None:
+        """A turn began on a process that was started then; one from before says nothing of new ones."""
+        if started_s >= self._failed_s:
+            self._failures, self._pause_s, self._due_s = 0, self._first_pause_s, None

@@ -30,8 +30,10 @@ INITIALIZE: Call = (
 READ_ACCOUNT: Call = ("account/read", {})
 REFRESH_LOGIN: Call = ("account/read", {"refreshToken": True})
 LIST_MODELS: Call = ("model/list", {})
-#: Stands in every line that repeats injected history; nowhere else, for a quote inside a text is escaped.
+RAW_ITEM = b'{"method":"rawResponseItem/completed"'
 ECHO = b'"turnId":"auto-compact'
+# Behind a thread's id, and before the item: what a model or a client wrote stands further on.
+ECHO_WITHIN_BYTES = 150
 #: What codex asks of us for each call of the client's tools.
 TOOL_CALL = "item/tool/call"
 
@@ -90,6 +92,11 @@ def start_turn(
 
 def interrupt_turn(thread_id: str, turn_id: str) -> Call:
     return "turn/interrupt", {"threadId": thread_id, "turnId": turn_id}
+
+
+def is_echo(line: bytes) -> bool:
+    """Whether a line repeats injected history; told by its beginning, without reading all of it."""
+    return line.startswith(RAW_ITEM) and ECHO in line[:ECHO_WITHIN_BYTES]
 
 
 def read_id(answer: dict[str, Any], kind: str) -> str:

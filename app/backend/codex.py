@@ -43,14 +43,8 @@ class CodexBackend:
         return self._directory.all()
 
     def _refresh_models(self, client: Client) -> None:
-        process = run_through(self._pool.lease(Wish(client.patience_s)), client)
-        try:
-            run_through(self._pool.greet(process), client)
+        with self._pool.borrow(Wish(client.patience_s), client) as process:
             run_through(self._directory.refresh(process), client)
-        except BaseException:
-            self._pool.discard(process)
-            raise
-        self._pool.give_back(process)
 
     def is_ready(self) -> bool:
         return self._pool.is_ready

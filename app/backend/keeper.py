@@ -65,14 +65,8 @@ class Keeper:
             self._home.sweep()
 
     def _refresh_login(self) -> None:
-        process = run_through(self._pool.lease(Wish(LOGIN_PATIENCE_S)))
-        try:
-            run_through(self._pool.greet(process))
-            with contextlib.suppress(
-                BackendRefused
-            ):  # which tells nothing: it may have refreshed all the same
-                run_through(process.call(calls.REFRESH_LOGIN))
-        except BaseException:
-            self._pool.discard(process)
-            raise
-        self._pool.give_back(process)
+        # Before everyone in the line: without a login none of them is served.
+        first = Wish(LOGIN_PATIENCE_S, arrived_s=0.0)
+        # What codex says to it tells nothing: it may refuse, and have refreshed all the same.
+        with self._pool.borrow(first) as process, contextlib.suppress(BackendRefused):
+            run_through(process.call(calls.REFRESH_LOGIN))

@@ -15,7 +15,7 @@ from app.lib.errors import GatewayBusy
 class Wish:
     """What a request wants of the pool."""
 
-    #: How long it waits, from its arrival on.
+    #: How long it waits in the line; for ever, where nobody waits for it.
     patience_s: float
     #: The conversation it goes on with: a process whose thread holds that is the best one.
     key: ThreadKey | None = None
@@ -30,9 +30,9 @@ class Ticket:
         self._called = threading.Event()
 
     @property
-    def order(self) -> tuple[float, float]:
-        """Who came first is first; those for whom nobody waits let the others pass."""
-        return self.wish.patience_s, self.wish.arrived_s
+    def order(self) -> tuple[bool, float]:
+        """Who came first is first; but those for whom nobody waits let the others pass."""
+        return self.wish.patience_s == float("inf"), self.wish.arrived_s
 
     def call(self) -> None:
         self._called.set()

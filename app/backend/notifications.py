@@ -79,7 +79,10 @@ class NotificationReader:
     def get_usage(self, thread_id: str) -> Usage:
         """The tokens of all turns of a thread."""
         thread = self._threads.get(thread_id)
-        return thread.total if thread else NOTHING_USED
+        if thread is None:
+            return NOTHING_USED
+        is_told = thread.total.input_tokens >= thread.reported.input_tokens
+        return thread.total if is_told else thread.reported
 
     def drop_thread(self, thread_id: str) -> None:
         """From now on it is another's: whatever becomes of its turn, its end included, is not told."""

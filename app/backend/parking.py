@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from app.backend.process import CodexProcess
 from app.backend.threads import Threads
-from app.lib.continuation import Delivery, ThreadKey, find_answered
+from app.lib.continuation import Delivery, ThreadKey
 from app.lib.conversation import Conversation
 from app.lib.placement import Origin
 from app.lib.prompt import is_told
@@ -49,7 +49,8 @@ class Continuation:
 class Parking:
     """Oldest first; told and asked under its pool's lock."""
 
-    def __init__(self) -> None:
+    def __init__(self, ttl_s: float) -> None:
+        self._ttl_s = ttl_s
         self._turns: list[ParkedTurn] = []
 
     def __len__(self) -> int:
@@ -60,16 +61,20 @@ class Parking:
 
     def take(self, conversation: Conversation) -> Continuation | Origin:
         """The turn that a request brings the results for, or why there is none; others stay as they are."""
-        answered = find_answered(conversation.request.history)
+        answered = conversation.find_answered()
         why = Origin.UNKNOWN if answered else Origin.NEW
         # Of several the latest: the calls before it were answered elsewhere.
-        for turn in reversed([turn for turn in self._turns if answered & turn.calls.keys()]):
+        asking = [turn for turn in self._turns if answered & turn.calls.keys() and not self.is_late(turn)]
+        for turn in reversed(asking):
             found = conversation.match(turn.key, turn.calls.keys())
             if isinstance(found, Delivery):
                 self._turns.remove(turn)
                 return Continuation(turn, found)
             why = found
         return why
+
+    def is_late(self, turn: ParkedTurn) -> bool:
+        return time.monotonic() >= turn.since_s + self._ttl_s
 
     def take_oldest(self) -> ParkedTurn:
         return self._turns.pop(0)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import enum
+import contextlib
 import logging
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 from app.backend.breaker import Breaker
 from app.backend.home import CodexHome
@@ -14,27 +14,20 @@ from app.backend.idle import IdleProcesses
 from app.backend.line import Line, Ticket, Wish
 from app.backend.parking import Continuation, ParkedTurn, Parking
 from app.backend.process import CodexProcess
-from app.backend.slots import Slots
+from app.backend.slots import Claim, Slots
 from app.backend.threads import Threads
 from app.backend.waiting import run_through
 from app.lib.continuation import ThreadKey
 from app.lib.conversation import Conversation
-from app.lib.errors import GatewayBusy, GatewayStopping, ProcessFailed, ProxyError
+from app.lib.errors import PROCESS_FAULTS, GatewayBusy, GatewayStopping, ProcessFailed
 from app.lib.events import Queued
 from app.lib.placement import Origin
+from app.pipeline import Client
 from app.settings import Settings
 
 log = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT_S = 5.0
-
-
-class Claim(enum.Enum):
-    """What a request finds when no process is idle."""
-
-    #: Room for a new one.
-    SLOT = enum.auto()
-    NOTHING = enum.auto()
 
 
 class Pool:
@@ -51,7 +44,7 @@ class Pool:
         self._slots = Slots(settings.max_processes, settings.max_starting)
         self._idle = IdleProcesses(self._is_usable)
         self._owned: set[CodexProcess] = set()
-        self._parking = Parking()
+        self._parking = Parking(settings.park_ttl_s)
         #: Processes whose turns are being ended: they are free in a moment.
         self._returning: set[CodexProcess] = set()
         self._line = Line(settings.max_queue)
@@ -75,6 +68,8 @@ class Pool:
 
     def greet(self, process: CodexProcess) -> Generator[None, None, None]:
         """Let a process say hello, if it has not."""
+        if process.account is not None:
+            return
         yield from process.greet()
         with self._lock:
             self._breaker.note_greeting()
@@ -83,7 +78,7 @@ class Pool:
     def note_started(self, process: CodexProcess) -> None:
         """Its owner's turn runs: another one may start."""
         with self._lock:
-            self._breaker.note_success()
+            self._breaker.note_success(process.started_s)
             self._end_start(process)
 
     def note_failed(self) -> None:
@@ -106,8 +101,7 @@ class Pool:
     def release(self, process: CodexProcess, threads: Threads) -> None:
         """Take back a process whose turns still run; its owner need not wait for their end."""
         with self._lock:
-            self._returning.add(process)
-        self._interrupt(process, threads)
+            self._interrupt(process, threads)
 
     def park(self, turn: ParkedTurn) -> None:
         """Keep a turn that waits for results, with its process, for whoever brings them."""
@@ -149,32 +143,44 @@ class Pool:
         """Start a process ahead of need, or to see whether that works again; false when none is to be."""
         with self._lock:
             is_wanted = len(self._idle) < self._settings.warm_processes and not self._breaker.is_open
-            if not (is_wanted or self._breaker.is_due) or not self._slots.claim():
+            is_due = is_wanted or self._breaker.is_due
+            if not is_due or not self._slots.may_start or not self._slots.claim():
                 return False
-        try:
-            self.give_back(self._start())
-        except ProxyError:
-            self.note_failed()
-            raise
+        with self._noting(), self._owning(self._spawn()) as process:
+            run_through(self.greet(process))
         return True
 
-    def _start(self) -> CodexProcess:
-        process = self._spawn()
+    @contextlib.contextmanager
+    def borrow(self, wish: Wish, client: Client | None = None) -> Iterator[CodexProcess]:
+        """A process for something else than a turn; waits for it, as long as the client does."""
+        with self._noting(), self._owning(run_through(self.lease(wish), client)) as process:
+            run_through(self.greet(process), client)
+            yield process
+
+    @contextlib.contextmanager
+    def _owning(self, process: CodexProcess) -> Iterator[CodexProcess]:
         try:
-            run_through(self.greet(process))
+            yield process
         except BaseException:
             self.discard(process)
             raise
-        return process
+        self.give_back(process)
+
+    @contextlib.contextmanager
+    def _noting(self) -> Iterator[None]:
+        try:
+            yield
+        except PROCESS_FAULTS:
+            self.note_failed()
+            raise
 
     def retire(self, spare_lifetime_s: float) -> None:
         """End what is dead, of another login, waited too long, or was left by a past burst."""
         with self._lock:
             for process in self._idle.take_unwanted(self._settings.warm_processes, spare_lifetime_s):
                 self.discard(process)
-            late_s = time.monotonic() - self._settings.park_ttl_s
             for turn in self._parking.take_where(
-                lambda turn: turn.since_s <= late_s or not self._is_usable(turn.process)
+                lambda turn: self._parking.is_late(turn) or not self._is_usable(turn.process)
             ):
                 self._drop(turn)
 
@@ -247,12 +253,10 @@ class Pool:
         self._line.call_next()
 
     def _is_fit(self, process: CodexProcess) -> bool:
-        """Whether a process may serve more turns: it keeps every thread, so it grows."""
-        settings = self._settings
-        return (
-            process.turns < settings.process_max_turns
-            and process.measure_rss() <= settings.process_max_rss_bytes
-        )
+        """Whether a process may serve more turns: it keeps every thread, so it grows. A new one may."""
+        limits = self._settings
+        is_small = process.turns == 0 or process.measure_rss() <= limits.process_max_rss_bytes
+        return process.turns < limits.process_max_turns and is_small
 
     def _is_usable(self, process: CodexProcess) -> bool:
         """A login or logout since it started makes a process unusable: it may hold the old account."""
@@ -260,10 +264,10 @@ class Pool:
 
     def _drop(self, turn: ParkedTurn) -> None:
         self._owned.add(turn.process)
-        self._returning.add(turn.process)
         self._interrupt(turn.process, turn.threads)
 
     def _interrupt(self, process: CodexProcess, threads: Threads) -> None:
+        self._returning.add(process)
         arguments = (process, threads)
         threading.Thread(target=self._end_turns, args=arguments, name="codex-release", daemon=True).start()
 

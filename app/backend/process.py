@@ -52,6 +52,7 @@ class CodexProcess:
         self._primed_id: int | None = None
         #: Whose it was when it started.
         self.login = home.login.read().identity
+        self.started_s = time.monotonic()
         self.turns = 0
         #: What idle threads hold, for requests that go on from there.
         self.resting = RestingThreads(settings.park_ttl_s)
@@ -159,6 +160,9 @@ class CodexProcess:
     def _listen(self, deadline_s: float, asked: Iterable[str]) -> None:
         """Take in what comes, waiting at most a tick."""
         remaining_s = deadline_s - time.monotonic()
+        if self._fault is not None:  # what is waited for cannot come any more, whatever is still to be read
+            self._is_broken = True
+            raise self._fault
         if remaining_s <= 0:
             raise BackendTimeout(f"Codex did not answer {', '.join(set(asked))} in time.")
         self._take_in(self._pipe.receive, min(remaining_s, self._settings.tick_s))
@@ -209,7 +213,7 @@ class CodexProcess:
 
     def _sort(self, lines: list[bytes]) -> None:
         for line in lines:
-            if calls.ECHO in line:  # of history that we told; it may be megabytes
+            if calls.is_echo(line):  # of history that we told: it may be megabytes
                 continue
             match jsonrpc.parse_message(line):
                 case jsonrpc.Notification() as notification:

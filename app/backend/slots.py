@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import enum
+
 from app.backend.process import CodexProcess
+
+
+class Claim(enum.Enum):
+    """What a request finds when no process is idle."""
+
+    #: Room for a new one.
+    SLOT = enum.auto()
+    NOTHING = enum.auto()
 
 
 class Slots:

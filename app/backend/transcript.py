@@ -43,6 +43,7 @@ class Transcript:
             case {"threadId": thread_id, "item": {"type": "function_call_output", "call_id": call_id}}:
                 # Codex answers some calls by itself, and has the model try again.
                 is_ours = callbacks.has_answer((thread_id, call_id))
-                self.has_results, self.has_secrets = is_ours, self.has_secrets or not is_ours
+                self.has_results = self.has_results or is_ours
+                self.has_secrets = self.has_secrets or not is_ours
             case {"item": {"type": "web_search_call"}}:
                 self.has_secrets = True

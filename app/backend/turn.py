@@ -16,13 +16,13 @@ from app.backend.line import Wish
 from app.backend.parking import ParkedTurn
 from app.backend.pool import Pool
 from app.backend.process import CodexProcess
+from app.backend.resting import RestingThread
 from app.backend.threads import Threads
-from app.lib.conversation import Conversation
+from app.lib.conversation import Conversation, FollowUp
 from app.lib.errors import (
-    BackendTimeout,
+    PROCESS_FAULTS,
     ClientGone,
     GatewayStopping,
-    ProcessFailed,
     ProxyError,
     UpstreamUnauthorized,
 )
@@ -37,9 +37,6 @@ from app.settings import Settings
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
-
-#: What another process may do better.
-PROCESS_FAULTS = (ProcessFailed, BackendTimeout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +85,11 @@ class CodexTurn:
         found = self._context.pool.resume(conversation) if conversation.is_kept else Origin.NEW
         if isinstance(found, Origin):
             return (yield from self._start(found))
-        self._process, self._threads = found.turn.process, found.turn.threads
-        self._tells_all = bool(found.delivery.told)
+        process, threads = found.turn.process, found.turn.threads
+        self._process, self._threads, self._tells_all = process, threads, bool(found.delivery.told)
+        yield from self._ticking(threads.resume(found.outputs, found.said))
         yield [Placed(Tier.PARKED, Origin.TURN), *self._tick()]
-        yield from self._ticking(found.turn.threads.resume(found.outputs, found.said))
-        return found.turn.threads
+        return threads
 
     def _begin_again(self) -> Generator[list[BackendEvent], None, Threads]:
         try:
@@ -107,8 +104,7 @@ class CodexTurn:
         wish = Wish(self._client.patience_s, follow_up.key, self._arrived_s)
         process = self._process = yield from self._ticking(pool.lease(wish))
         thread = process.resting.take(follow_up.key) if follow_up.key else None
-        tier = Tier.COLD if process.account is None else Tier.WARM
-        yield [Placed(tier, Origin.THREAD if thread else origin), *self._tick()]
+        yield [self._place(process, thread, follow_up, origin), *self._tick()]
         yield from self._ticking(pool.greet(process))
         model = yield from self._ticking(self._find_model(process))
         threads = self._threads = Threads(process, self._prompt, self._context.settings)
@@ -121,8 +117,18 @@ class CodexTurn:
         pool.note_started(process)
         return threads
 
+    @staticmethod
+    def _place(
+        process: CodexProcess, thread: RestingThread | None, follow_up: FollowUp, origin: Origin
+    ) -> Placed:
+        tier = Tier.COLD if process.account is None else Tier.WARM
+        if thread:
+            return Placed(tier, Origin.THREAD)
+        is_missed = follow_up.key is not None and origin is Origin.NEW
+        return Placed(tier, Origin.UNKNOWN if is_missed else origin)
+
     def _drop_process(self, error: ProxyError) -> None:
-        process, self._process, self._threads = self._process, None, None
+        process, self._process, self._threads, self._tells_all = self._process, None, None, True
         pid = process.pid if process else None
         log.warning("a codex process failed before its turn began: %s", error, extra=fields(pid))
         if process:

@@ -97,18 +97,19 @@ class Access:
 
     def observe(self, batches: Iterator[list[TurnEvent]]) -> Generator[list[TurnEvent], None, None]:
         """Pass a turn on and note when it began, how it ended, and its tool calls."""
-        for batch in self._guard(batches):
-            if batch and not isinstance(batch[-1], PRELUDE):
-                self._fields.setdefault("first_event_ms", self._elapsed_ms())
-            self.note_events(batch)
-            yield batch
+        with contextlib.closing(self._guard(batches)) as guarded:
+            for batch in guarded:
+                if batch and not isinstance(batch[-1], PRELUDE):
+                    self._fields.setdefault("first_event_ms", self._elapsed_ms())
+                self.note_events(batch)
+                yield batch
 
     def note_events(self, events: Iterable[TurnEvent]) -> None:
         for event in events:
             if isinstance(event, NOTED):
                 self._note_event(event)
 
-    def _guard(self, batches: Iterator[list[TurnEvent]]) -> Iterator[list[TurnEvent]]:
+    def _guard(self, batches: Iterator[list[TurnEvent]]) -> Generator[list[TurnEvent], None, None]:
         """A fault of our own ends a turn as any failure does: after the first byte nothing may be raised."""
         try:
             yield from batches

@@ -7,6 +7,7 @@ same key, may go on in it; whatever differs makes it another one, which is told 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -26,6 +27,8 @@ from app.lib.request import (
 )
 
 NO_ARGUMENTS = "{}"
+# Longer ones cost too much to be read; a client that writes them anew is told anew.
+MAX_SETTLED_CHARS = 100_000
 
 
 class ThreadKey(NamedTuple):
@@ -102,8 +105,8 @@ def digest_history(items: Iterable[HistoryItem]) -> bytes:
             case PastCall(call_id, name, arguments):
                 calls.append([call_id, name, settle_arguments(arguments)])
                 continue
-            case Message(Role.ASSISTANT, parts):
-                words += map(read_words, parts)
+            case Message(Role.ASSISTANT, parts) if all(isinstance(part, TextPart) for part in parts):
+                words += [part.text for part in parts if isinstance(part, TextPart)]
                 continue
             case Message(role, parts):
                 told: list[Any] = [role.value, *map(fold_part, parts)]
@@ -118,21 +121,28 @@ def fold_answer(words: list[str], calls: list[list[str]]) -> list[Any]:
     return [["answer", "".join(words), *calls]] if words or calls else []
 
 
-def read_words(part: Part) -> str:
-    return part.text if isinstance(part, TextPart) else part.data_url
-
-
-def fold_part(part: Part) -> str | list[str]:
-    return part.text if isinstance(part, TextPart) else [part.data_url]
+def fold_part(part: Part) -> str:
+    """No text is the same as a picture: it has no such beginning."""
+    return f"text {part.text}" if isinstance(part, TextPart) else f"image {part.data_url}"
 
 
 def settle_arguments(arguments: str) -> str:
-    """The same for the same JSON; what is none stays as it is."""
-    try:
-        value = orjson.loads(arguments or NO_ARGUMENTS)
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
-    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+    """The same for the same JSON, its numbers as they are written; what is none, or long, stays as it is."""
+    if len(arguments) > MAX_SETTLED_CHARS:
         return arguments
+    try:
+        return orjson.dumps(_DECODER.decode(arguments or NO_ARGUMENTS)).decode()
+    except (ValueError, RecursionError, orjson.JSONEncodeError):
+        return arguments
+
+
+# A wrapped object or number cannot be taken for the other; of two keys of one name, the order counts.
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=lambda pairs: {"object": sorted(pairs, key=lambda pair: pair[0])},
+    parse_int=lambda digits: {"number": digits},
+    parse_float=lambda digits: {"number": digits},
+    parse_constant=lambda name: {"number": name},
+)
 
 
 def digest_terms(request: TurnRequest) -> bytes | None:
@@ -143,7 +153,7 @@ def digest_terms(request: TurnRequest) -> bytes | None:
     choice, wanted = request.tools.choice, request.json_format
     terms = [
         [request.model, request.effort, request.summary, request.web_search, request.parallel],
-        [[spec.name, spec.description, spec.parameters] for spec in request.tools],
+        [[spec.name, spec.description, spec.parameters, spec.strict] for spec in request.tools],
         [choice.mode.value, choice.name, sorted(choice.allowed or ()), choice.allowed is None],
         [wanted.schema, wanted.strict] if wanted else None,
     ]

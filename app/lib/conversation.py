@@ -11,6 +11,7 @@ from app.lib.continuation import (
     ThreadKey,
     digest_history,
     digest_terms,
+    find_answered,
     split_delivery,
     split_follow_up,
 )
@@ -32,11 +33,11 @@ NO_FOLLOW_UP = FollowUp()
 
 
 class Conversation:
-    def __init__(self, owner: str, prompt: Prompt, is_kept: bool = True) -> None:
+    def __init__(self, owner: str, prompt: Prompt, may_keep: bool = True) -> None:
         self._owner = owner
         self.request = prompt.request
         #: Several choices are as many conversations; and what we add to one is not its client's.
-        self._may_keep = is_kept and prompt.request.choices == 1 and not prompt.is_amended
+        self._may_keep = may_keep and prompt.request.choices == 1 and not prompt.is_amended
 
     @property
     def is_kept(self) -> bool:
@@ -80,3 +81,7 @@ class Conversation:
         if not self._may_keep or self._terms is None:
             return None
         return ThreadKey(self._owner, self._terms, digest_history(history))
+
+    def find_answered(self) -> frozenset[str]:
+        """The calls it brings results for, behind the model's last word: those before it went elsewhere."""
+        return find_answered(split_follow_up(self.request.history)[1])

@@ -199,3 +199,7 @@ class GatewayStopping(BackendUnavailable):
 class BackendTimeout(ProxyError):
     status = 504
     default_code = "backend_timeout"
+
+
+#: What another codex process may do better.
+PROCESS_FAULTS = (ProcessFailed, BackendTimeout)

@@ -24,7 +24,7 @@ class Origin(StrEnum):
     THREAD = "thread"
     #: There is nothing it could go on from.
     NEW = "new"
-    #: Nothing is kept for it here: another worker has it, or it is gone.
+    #: Nothing is kept for it here: another worker has it, it is gone, or what it tells was never said here.
     UNKNOWN = "unknown"
     #: A turn waits for its results, but under another key, on other terms (tools, model, effort), behind
     #: another history, or for more of them.

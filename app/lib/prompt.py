@@ -69,10 +69,10 @@ def build_prompt(request: TurnRequest, transport: ToolTransport = ToolTransport.
         return Prompt(request, told, (), forced.output_schema, is_amended=True)
     rules, schema = apply_format(request, transport)
     if transport is ToolTransport.NATIVE:
-        return Prompt(request, (*items, *rules), request.tools.callable, schema, bool(rules))
+        return Prompt(request, (*items, *rules), request.tools.callable, schema, is_amended=bool(rules))
     manifest = build_manifest(request.tools, request.parallel)
     before = [build_instruction(manifest)] if manifest else []
-    return Prompt(request, (*before, *items, *rules), (), schema, bool(rules))
+    return Prompt(request, (*before, *items, *rules), (), schema, is_amended=bool(rules))
 
 
 def mentions(prompt: Prompt, needles: Collection[str]) -> bool:

@@ -201,9 +201,11 @@ class TurnCore:
 
     def _cut(self, index: int, reason: FinishReason) -> list[TurnEvent]:
         """End a choice whose turn still runs."""
-        calls = self._choices[index].calls.find_awaited()
+        out, choice = self._end(index, reason), self._choices[index]
+        # A client that was told less, or more, than its turn holds cannot go on in it.
+        calls = choice.calls.find_awaited() if choice.finish and not choice.text.cut else ()
         self._orders.append(AwaitResults(index, calls) if calls else StopChoice(index))
-        return self._end(index, reason)
+        return out
 
     def _end(self, index: int, reason: FinishReason) -> list[TurnEvent]:
         choice = self._choices[index]

@@ -180,6 +180,17 @@ def test_words_behind_the_results_are_behind_them_for_the_model(served: Gateway)
     assert (tier, message["content"]) == ("parked", "Oslo too.")
 
 
+def test_a_call_that_codex_answers_itself_beside_one_for_the_client(
+    gateway: Gateway, model: ScriptedModel
+) -> None:
+    unreadable = {"call": {"name": "weather", "arguments": "{"}}
+    talk = Talk(gateway, ask([call("Paris"), unreadable, {"then": [{"say": ["Told."]}]}]), tools=TOOLS)
+    talk.give(talk.call(), "18")
+    before = len(model.requests)
+    tier, message = talk.go_on()
+    assert (tier, message["content"], len(model.requests) - before) == ("parked", "Told.", 1)
+
+
 def test_what_the_model_is_told_behind_results(gateway: Gateway, model: ScriptedModel) -> None:
     talk = Talk(gateway, ask([call("Paris"), call("Rome")]), tools=TOOLS)
     talk.give(talk.call(), "18", "20")
@@ -337,7 +348,7 @@ def test_a_follow_up_to_something_else_gets_its_own_thread(
     talk.go_on()
     talk.messages.append({"role": "user", "content": "more"})
     response = talk.post(edit(talk.messages), **more)
-    assert (read_text(response), find_origin(gateway, response)) == ("echo: more", "new")
+    assert (read_text(response), find_origin(gateway, response)) == ("echo: more", "unknown")
     first, second = model.requests[-2:]
     assert first["prompt_cache_key"] != second["prompt_cache_key"]
 
@@ -348,7 +359,7 @@ def test_a_thread_is_its_own_keys_only(stand_in: StartGateway) -> None:
     mine.go_on()
     mine.messages.append({"role": "user", "content": "more"})
     theirs = Talk(gateway, *mine.messages, key="key-two").post()
-    assert (find_origin(gateway, theirs), find_origin(gateway, mine.post())) == ("new", "thread")
+    assert (find_origin(gateway, theirs), find_origin(gateway, mine.post())) == ("unknown", "thread")
 
 
 def test_a_cut_answer_is_no_thread_to_go_on_from(served: Gateway) -> None:
@@ -356,7 +367,7 @@ def test_a_cut_answer_is_no_thread_to_go_on_from(served: Gateway) -> None:
     talk.go_on()
     talk.messages.append({"role": "user", "content": "more"})
     response = talk.post()
-    assert (read_text(response), find_origin(served, response)) == ("echo: more", "new")
+    assert (read_text(response), find_origin(served, response)) == ("echo: more", "unknown")
 
 
 def test_what_a_client_never_saw_is_no_part_of_its_thread(served: Gateway) -> None:
@@ -366,7 +377,7 @@ def test_what_a_client_never_saw_is_no_part_of_its_thread(served: Gateway) -> No
     talk.go_on()
     talk.messages.append({"role": "user", "content": "more"})
     response = talk.post()
-    assert (read_text(response), find_origin(served, response)) == ("echo: more", "new")
+    assert (read_text(response), find_origin(served, response)) == ("echo: more", "unknown")
 
 
 def respond(gateway: Gateway, **body: Any) -> requests.Response:

@@ -94,6 +94,9 @@ def test_only_so_many_turns_start_at_once(stand_in: StartGateway) -> None:
 def test_a_process_that_grew_is_replaced(stand_in: StartGateway) -> None:
     gateway = stand_in(PROXY_PROCESS_MAX_RSS_MB="1")
     [first] = gateway.codex_pids
+    # A new one may serve, however large: or spares would be started and ended without end.
+    threading.Event().wait(1.5)
+    assert gateway.codex_pids == {first}
     assert gateway.chat("hi").status_code == 200
     wait_until(lambda: not is_running(first))
     assert gateway.chat("hi").status_code == 200

@@ -14,7 +14,7 @@ from app.backend.home import CodexHome
 from app.backend.jsonrpc import ServerRequest
 from app.backend.process import CodexProcess
 from app.backend.waiting import run_through
-from app.lib.errors import BackendRefused
+from app.lib.errors import BackendRefused, ProcessFailed
 from app.settings import Settings
 from tests.support.gateway import is_running, write_provider
 from tests.support.scripted_model import ScriptedModel
@@ -82,6 +82,23 @@ def test_a_process_that_was_left_at_its_hello_is_of_no_use(home: CodexHome) -> N
         assert (meanwhile, process.is_settled) == ({False}, True)
     finally:
         process.kill()
+
+
+def test_a_bad_line_ends_a_wait_at_once(tmp_path: pathlib.Path) -> None:
+    """Also behind something that nobody reads while an answer is waited for."""
+    binary = tmp_path / "codex"
+    binary.write_text('#!/bin/sh\nread line\nprintf \'{"method":"x"}\\nnot json\\n\'\nexec sleep 60\n')
+    binary.chmod(0o755)
+    settings = Settings.from_env({"PROXY_STATE_DIR": f"{tmp_path}/s", "CODEX_BIN": str(binary)})
+    (tmp_path / "s" / "empty").mkdir(parents=True)
+    process = CodexProcess(CodexHome(settings), settings)
+    began_s = time.monotonic()
+    try:
+        with pytest.raises(ProcessFailed, match="not JSON-RPC"):
+            run_through(process.greet())
+    finally:
+        process.kill()
+    assert (time.monotonic() - began_s < 4, process.is_settled) == (True, False)
 
 
 def test_a_thread_opened_ahead_is_taken_once(home: CodexHome) -> None:

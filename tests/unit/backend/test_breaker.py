@@ -32,7 +32,7 @@ def find_pause_s(breaker: Breaker) -> float:
 def test_a_few_failures_change_nothing(breaker: Breaker) -> None:
     for _ in range(3):
         fail(breaker, MAX_FAILURES - 1)
-        breaker.note_success()
+        breaker.note_success(time.monotonic())
     breaker.check()
     assert (breaker.is_open, breaker.is_due) == (False, False)
 
@@ -64,10 +64,17 @@ def test_a_greeting_closes_it_on_trial(breaker: Breaker) -> None:
     assert breaker.is_open
 
 
+def test_a_turn_on_an_older_process_says_nothing_of_new_ones(breaker: Breaker) -> None:
+    before_s = time.monotonic()
+    fail(breaker, MAX_FAILURES)
+    breaker.note_success(before_s - 1)
+    assert breaker.is_open
+
+
 def test_a_turn_that_starts_makes_the_past_forgotten(breaker: Breaker) -> None:
     fail(breaker, MAX_FAILURES + 3)
     breaker.note_greeting()
-    breaker.note_success()
+    breaker.note_success(time.monotonic())
     fail(breaker, MAX_FAILURES - 1)
     assert not breaker.is_open
     breaker.note_failure()

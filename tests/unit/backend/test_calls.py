@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
 
 from app.backend import calls
@@ -33,3 +34,35 @@ def test_the_tools_of_a_thread(tools: list[dict[str, Any]], expected: dict[str, 
 )
 def test_start_turn(call: calls.Call, expected: dict[str, Any]) -> None:
     assert call == ("turn/start", {"threadId": "t", "input": [], "environments": []} | expected)
+
+
+RAW = "rawResponseItem/completed"
+
+
+def encode(method: str, **params: Any) -> bytes:
+    return orjson.dumps({"method": method, "params": {"threadId": "0" * 36, **params}})
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        pytest.param(
+            encode(RAW, turnId="auto-compact-0", item={"type": "message"}),
+            True,
+            id="echo",
+        ),
+        pytest.param(encode(RAW, turnId="t", item={}), False, id="an-item"),
+        pytest.param(
+            encode("item/tool/call", turnId="t", callId="c", arguments={"turnId": "auto-compact-0"}),
+            False,
+            id="a-question-that-looks-like-one",
+        ),
+        pytest.param(
+            encode(RAW, turnId="t", item={"text": "x" * 200, "turnId": "auto-compact"}),
+            False,
+            id="further-on",
+        ),
+    ],
+)
+def test_is_echo(line: bytes, expected: bool) -> None:
+    assert calls.is_echo(line) is expected

@@ -27,6 +27,13 @@ def test_those_for_whom_nobody_waits_let_others_pass() -> None:
     assert not line.is_next(background)
 
 
+def test_more_patience_is_no_reason_to_wait_longer() -> None:
+    line = Line(10)
+    first = line.join(Wish(30, arrived_s=1))
+    line.join(Wish(10, arrived_s=2))
+    assert line.is_next(first)
+
+
 def test_a_line_has_an_end() -> None:
     line = Line(1)
     line.join(Wish(10))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.lib.answer_rules import PLAIN, AnswerRules, ChatReading, ResponsesReading
-from app.lib.events import BackendEvent, CallRejected, ResponseDone, ToolSignal
+from app.lib.events import BackendEvent, CallComing, CallRejected, ResponseDone, TextDelta, ToolSignal
 from app.lib.orders import AwaitResults, Order, StopChoice
 from app.lib.output_mode import OutputMode
 from app.lib.request import TurnRequest
@@ -61,6 +61,12 @@ def run(rules: AnswerRules, *events: BackendEvent) -> list[Order]:
         pytest.param({"parallel": False}, [call("x"), call("y"), DONE], [StopChoice(0)], id="one-is-hidden"),
         pytest.param({}, [call(None), DONE], [StopChoice(0)], id="one-that-has-no-id"),
         pytest.param({}, [call("x"), call(None), DONE], [StopChoice(0)], id="one-of-them-has-none"),
+        pytest.param(
+            {"stop": ("STOP",)},
+            [CallComing(0), TextDelta(0, "m", "a STOP b"), call("x"), DONE],
+            [StopChoice(0)],
+            id="behind-words-that-were-cut",
+        ),
         pytest.param({}, [DONE], [], id="no-calls"),
     ],
 )

@@ -52,6 +52,7 @@ RULES, HI, LOOK = (
 A, B = PastCall("a", "f", '{"x": 1, "y": 2}'), PastCall("b", "g", "")
 OUT_A, OUT_B = gives("a", "one"), gives("b", "two")
 THOUGHT = PastReasoning("secret")
+LONG = "x" * 100_000
 MORE = says(Role.USER, "And Oslo?")
 
 
@@ -79,6 +80,24 @@ MORE = says(Role.USER, "And Oslo?")
         pytest.param((HI, A), (HI, PastCall("a", "f", '{"y":2,"x":1}')), True, id="arguments-written-anew"),
         pytest.param((HI, A), (HI, PastCall("a", "f", '{"y":2,"x":3}')), False, id="other-arguments"),
         pytest.param((HI, B), (HI, PastCall("b", "g", "{}")), True, id="no-arguments"),
+        *(
+            pytest.param((PastCall("a", "f", one),), (PastCall("a", "f", other),), False, id=f"not-{other}")
+            for one, other in [
+                ("[123456789012345678901]", "[123456789012345678902]"),
+                ("[0.1]", "[0.1000000000000000000001]"),
+                ('{"a":2}', '{"a":1,"a":2}'),
+                ('{"a":1,"a":2}', '{"a":2,"a":1}'),
+                ("[1]", '[{"number":"1"}]'),
+                ("[1]", '["1"]'),
+                ('{"object":[]}', "{}"),
+            ]
+        ),
+        pytest.param(
+            (PastCall("a", "f", f'{{"x": "{LONG}"}}'),),
+            (PastCall("a", "f", f'{{"x":"{LONG}"}}'),),
+            False,
+            id="long-arguments-are-text",
+        ),
         pytest.param((HI, B), (HI, PastCall("b", "g", "{")), False, id="broken-arguments"),
         pytest.param((HI, A), (HI, PastCall("a", "g", A.arguments)), False, id="another-tool"),
         pytest.param((HI, A), (HI, PastCall("c", "f", A.arguments)), False, id="another-call"),
@@ -115,7 +134,7 @@ PLAIN = TurnRequest("m", (HI,), tools=ToolRegistry([SPEC]))
         pytest.param({}, True, id="the-same"),
         pytest.param({"history": ()}, True, id="history"),
         pytest.param({"stop": ("x",), "max_tokens": 5}, True, id="limits-of-our-own"),
-        pytest.param({"tools": ToolRegistry([dataclasses.replace(SPEC, strict=True)])}, True, id="strict"),
+        pytest.param({"tools": ToolRegistry([dataclasses.replace(SPEC, strict=True)])}, False, id="strict"),
         pytest.param({"model": "n"}, False, id="model"),
         pytest.param({"effort": "low"}, False, id="effort"),
         pytest.param({"summary": "none"}, False, id="summary"),
@@ -200,6 +219,18 @@ def test_split_follow_up(history: History, told: int) -> None:
 
 def test_find_answered() -> None:
     assert find_answered((HI, A, OUT_A, LOOK, OUT_B)) == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("history", "expected"),
+    [
+        pytest.param((HI, A, B, OUT_A, OUT_B, MORE), {"a", "b"}, id="a-batch"),
+        pytest.param((HI, A, OUT_A, B, OUT_B), {"b"}, id="one-by-one"),
+        pytest.param((HI, A, OUT_A, LOOK, MORE), set(), id="answered-long-ago"),
+    ],
+)
+def test_results_behind_the_last_word(history: History, expected: set[str]) -> None:
+    assert converse(history).find_answered() == expected
 
 
 def converse(history: History, owner: str = "me", **changes: Any) -> Conversation:
