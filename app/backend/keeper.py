@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 import time
 
 from app.backend import calls
@@ -13,7 +12,7 @@ from app.backend.home import CodexHome
 from app.backend.line import Wish
 from app.backend.login import LoginKeeper
 from app.backend.pool import Pool
-from app.backend.waiting import run_through
+from app.backend.waiting import run_beside, run_through
 from app.lib.errors import BackendRefused
 
 log = logging.getLogger(__name__)
@@ -37,7 +36,7 @@ class Keeper:
 
     def start(self) -> None:
         """Begin; in the worker, after fork."""
-        threading.Thread(target=self._keep, name="codex-keeper", daemon=True).start()
+        run_beside(self._keep)
 
     def stop(self) -> None:
         self._is_stopping = True

@@ -10,13 +10,14 @@ import hashlib
 import logging
 import os
 import pathlib
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
+
+from app.backend.waiting import run_beside
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ class LoginKeeper:
         """Start a refresh if it is time; never waits for it."""
         if self._is_due and time.monotonic() >= self._next_try_s:
             self._next_try_s = time.monotonic() + RETRY_S
-            threading.Thread(target=self._keep, name="codex-login", daemon=True).start()
+            run_beside(self._keep)
 
     def _keep(self) -> None:
         with self._hold_lock() as is_ours:

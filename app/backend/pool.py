@@ -16,10 +16,10 @@ from app.backend.parking import Continuation, ParkedTurn, Parking
 from app.backend.process import CodexProcess
 from app.backend.slots import Claim, Slots
 from app.backend.threads import Threads
-from app.backend.waiting import run_through
+from app.backend.waiting import run_beside, run_through
 from app.lib.continuation import ThreadKey
 from app.lib.conversation import Conversation
-from app.lib.errors import PROCESS_FAULTS, GatewayBusy, GatewayStopping, ProcessFailed
+from app.lib.errors import PROCESS_FAULTS, BackendRefused, GatewayBusy, GatewayStopping, ProcessFailed
 from app.lib.events import Queued
 from app.lib.placement import Origin
 from app.pipeline import Client
@@ -70,7 +70,11 @@ class Pool:
         """Let a process say hello, if it has not."""
         if process.account is not None:
             return
-        yield from process.greet()
+        try:
+            yield from process.greet()
+        except BackendRefused:  # no fault that another process may make good, but a failure of this one
+            self.note_failed()
+            raise
         with self._lock:
             self._breaker.note_greeting()
             self.has_greeted = True
@@ -90,8 +94,7 @@ class Pool:
         """Make a process that is between turns available again."""
         is_fit = self._is_fit(process) and process.rest()
         with self._lock:
-            is_fit = is_fit and not self._closing.is_set()
-            if is_fit:
+            if is_fit := is_fit and not self._closing.is_set():
                 self._owned.discard(process)
                 self._idle.add(process)
             self._end_start(process)
@@ -127,7 +130,7 @@ class Pool:
 
     def discard(self, process: CodexProcess) -> None:
         """End a process, without making its owner wait for that."""
-        threading.Thread(target=self._end, args=(process,), name="codex-end", daemon=True).start()
+        run_beside(self._end, process)
 
     def close(self) -> None:
         """End every process, and wait until they are gone."""
@@ -268,8 +271,7 @@ class Pool:
 
     def _interrupt(self, process: CodexProcess, threads: Threads) -> None:
         self._returning.add(process)
-        arguments = (process, threads)
-        threading.Thread(target=self._end_turns, args=arguments, name="codex-release", daemon=True).start()
+        run_beside(self._end_turns, process, threads)
 
     def _end_turns(self, process: CodexProcess, threads: Threads) -> None:
         is_free = False

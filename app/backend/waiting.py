@@ -1,9 +1,10 @@
-"""Waiting for a generator where nothing else is to be done."""
+"""Waiting for something where nothing else is to be done, and not waiting for it at all."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
+import threading
+from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from app.lib.errors import ClientGone
@@ -23,3 +24,8 @@ def run_through(waiting: Generator[Any, None, T], client: Client | None = None) 
                 return result
             if client and client.has_left():
                 raise ClientGone("The client closed the connection.")
+
+
+def run_beside(work: Callable[..., None], *arguments: Any) -> None:
+    """Have something done without making anyone wait for it; it does not outlive the worker."""
+    threading.Thread(target=work, args=arguments, name=work.__qualname__, daemon=True).start()

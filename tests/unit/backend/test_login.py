@@ -105,7 +105,9 @@ def keep(tmp_path: pathlib.Path) -> Keep:
 
 
 def wait_for_threads() -> None:
-    wait_until(lambda: not [each for each in threading.enumerate() if each.name == "codex-login"])
+    wait_until(
+        lambda: not [each for each in threading.enumerate() if each.name == LoginKeeper._keep.__qualname__]
+    )
 
 
 @pytest.mark.parametrize(
