@@ -24,6 +24,7 @@ class Breaker:
     def __init__(self, first_pause_s: float = FIRST_PAUSE_S) -> None:
         self._first_pause_s = first_pause_s
         self._pause_s = first_pause_s
+        self._has_greeted = False
         self._failures = 0
         self._failed_s = 0.0
         #: When the next try is due, on the clock that only moves forward; `None` while it is closed.
@@ -32,6 +33,11 @@ class Breaker:
     @property
     def is_open(self) -> bool:
         return self._due_s is not None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a process has said hello, and they do not keep failing."""
+        return self._has_greeted and not self.is_open
 
     @property
     def is_due(self) -> bool:
@@ -57,6 +63,7 @@ class Breaker:
         self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
 
     def note_greeting(self) -> None:
+        self._has_greeted = True
         self._due_s = None
 
     def note_success(self, started_s: float) -> None:

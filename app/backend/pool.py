@@ -53,11 +53,10 @@ class Pool:
         self._emptied = threading.Condition(self._lock)
         #: Set when a process is gone.
         self.shrunk = threading.Event()
-        self.has_greeted = False
 
     @property
     def is_ready(self) -> bool:
-        return self.has_greeted and not self._breaker.is_open
+        return self._breaker.is_ready
 
     def lease(self, wish: Wish) -> Generator[Queued | None, None, CodexProcess]:
         """A process for one owner, who has it greeted; yields while it waits."""
@@ -77,7 +76,6 @@ class Pool:
             raise
         with self._lock:
             self._breaker.note_greeting()
-            self.has_greeted = True
 
     def note_started(self, process: CodexProcess) -> None:
         """Its owner's turn runs: another one may start."""

@@ -57,11 +57,12 @@ def test_every_try_that_fails_doubles_the_pause_up_to_a_limit() -> None:
 
 def test_a_greeting_closes_it_on_trial(breaker: Breaker) -> None:
     fail(breaker, MAX_FAILURES)
+    seen = [breaker.is_ready]
     breaker.note_greeting()
     breaker.check()
-    assert not breaker.is_open
+    seen.append(breaker.is_ready)
     breaker.note_failure()
-    assert breaker.is_open
+    assert ([*seen, breaker.is_ready], breaker.is_open) == ([False, True, False], True)
 
 
 def test_a_turn_on_an_older_process_says_nothing_of_new_ones(breaker: Breaker) -> None:
