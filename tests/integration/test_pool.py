@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ import pytest
 import requests
 
 from tests.integration.test_continuing import TOOLS, Talk, ask, call
+from tests.integration.test_server import open_stream
 from tests.support.gateway import Gateway, is_running, run_gateway, wait_until, write_provider, write_stand_in
 from tests.support.scripted_model import ScriptedModel
 from tests.support.token_server import TokenServer, write_login
@@ -34,19 +36,28 @@ def count_sent(gateway: Gateway, method: str) -> int:
     return sum(line["msg"].get("method") == method for line in read_pipe(gateway))
 
 
+def takes_requests(gateway: Gateway) -> bool:
+    try:
+        return requests.get(f"{gateway.base_url}/livez", timeout=5).ok
+    except requests.ConnectionError:
+        return False
+
+
 def test_requests_wait_in_the_order_of_their_arrival(stand_in: StartGateway) -> None:
-    gateway = stand_in({"log": "pipe.jsonl"}, PROXY_MAX_PROCESSES="1")
+    gateway = stand_in(PROXY_MAX_PROCESSES="1")
     ended: list[int] = []
 
-    def send(number: int) -> None:
-        assert gateway.chat([{"wait": 0.15}, {"say": [f"{number}"]}]).status_code == 200
+    def read(number: int, client: socket.socket) -> None:
+        with client:
+            assert client.recv(100).startswith(b"HTTP/1.1 200")
         ended.append(number)
 
     with ThreadPoolExecutor(8) as executor:
         for number in range(8):
-            executor.submit(send, number)
-            # Each is on its way before the next: the first has its turn, the others stand in the line.
-            time.sleep(0.05)
+            client = open_stream(gateway, [{"wait": 0.15}, {"say": ["x"]}], stream=False)
+            # Behind the reply to this, the worker has the one before: in its turn, or in the line.
+            assert takes_requests(gateway)
+            executor.submit(read, number, client)
     assert ended == list(range(8))
 
 
@@ -183,13 +194,6 @@ def test_a_deadline_ends_in_an_interrupt(
 
 def read_frames(response: requests.Response) -> list[str]:
     return [frame for frame in response.text.split("\n\n") if frame]
-
-
-def takes_requests(gateway: Gateway) -> bool:
-    try:
-        return requests.get(f"{gateway.base_url}/livez", timeout=5).ok
-    except requests.ConnectionError:
-        return False
 
 
 def test_a_stop_takes_no_more_requests_and_lets_those_end_that_run(stand_in: StartGateway) -> None:
