@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
 import orjson
 
@@ -112,6 +112,8 @@ def digest_history(items: Iterable[HistoryItem]) -> bytes:
                 told: list[Any] = [role.value, *map(fold_part, parts)]
             case PastOutput(call_id, parts):
                 told = ["output", call_id, *map(fold_part, parts)]
+            case _:
+                assert_never(item)
         folded += [*fold_answer(words, calls), told]
         words, calls = [], []
     return build_digest([*folded, *fold_answer(words, calls)])
