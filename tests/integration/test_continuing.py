@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -441,3 +442,13 @@ def test_a_turn_that_waits_when_its_worker_stops_is_dropped(stand_in: StartGatew
     assert gateway.stop() == 0
     assert time.monotonic() - began_s < 8
     assert not any(is_running(pid) for pid in children)
+
+
+def test_a_turn_that_waits_goes_before_the_streams_that_may_still_end(stand_in: StartGateway) -> None:
+    gateway = stand_in({"log": "pipe.jsonl"})
+    Talk(gateway, ask([call("Paris")]), tools=TOOLS).call()
+    running = gateway.chat([{"say": ["a"]}, {"wait": 4}, {"say": ["b"]}], stream=True)
+    gateway.process.send_signal(signal.SIGTERM)
+    log = (gateway.state_dir / "empty" / "pipe.jsonl").read_text
+    wait_until(lambda: "turn/interrupt" in log(), 3)
+    assert running.text.count('"content":"b"') == 1
