@@ -3,16 +3,21 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 
-.PHONY: help run login test ci lint types layers format goldens bench soak clean venv venv-dev
+.PHONY: help run login doctor key trace smoke test ci lint types layers format goldens bench soak install-service clean venv venv-dev
 
 help:
 	@echo "make run    serve on http://127.0.0.1:11435 (with a demo model; no account needed)"
 	@echo "make login  log the gateway in to Codex"
+	@echo "make doctor look whether it can do its work here; URL=https://... looks from outside too"
+	@echo "make key    NAME=...: make an access key; ROLE=admin, RPM=60, STREAMS=4, FILE=..."
+	@echo "make trace  ID=...: what a log (LOG=file, or standard input) tells of one request"
+	@echo "make smoke  BASE_URL=... KEY=...: try a running gateway with curl"
 	@echo "make test   every test, with coverage"
 	@echo "make ci     lint, types, layers, then make test"
 	@echo "make bench  what the gateway costs, beside its floor"
 	@echo "make soak   mixed traffic while processes are killed; MINUTES=2 of it, and a minute of rest"
 	@echo "make goldens  write tests/fixtures/golden anew, for a change of the wire that is meant"
+	@echo "make install-service  what a Debian box lacks to serve it; APPLY=1 does it, DOMAIN=... adds nginx"
 	@echo "make lint | types | layers | format | clean"
 
 run: venv
@@ -20,6 +25,19 @@ run: venv
 
 login: venv
 	@exec $(PY) -m app login
+
+doctor: venv
+	@PROXY_DEMO=$${PROXY_DEMO:-true} exec $(PY) -m app doctor $(if $(URL),--url '$(URL)')
+
+key: venv
+	@exec $(PY) -m app key '$(NAME)' $(if $(ROLE),--role '$(ROLE)') $(if $(FILE),--file '$(FILE)') \
+		$(if $(RPM),--requests-per-minute '$(RPM)') $(if $(STREAMS),--max-streams '$(STREAMS)')
+
+trace: venv
+	@exec $(PY) -m app trace '$(ID)' $(LOG)
+
+smoke:
+	@BASE_URL='$(BASE_URL)' KEY='$(KEY)' MODEL='$(MODEL)' sh tests/smoke/run.sh
 
 test: venv-dev
 	@rm -f .coverage .coverage.*
@@ -53,6 +71,9 @@ bench: venv-dev
 MINUTES ?= 2
 soak: venv-dev
 	$(PY) -m tests.soak --minutes $(MINUTES)
+
+install-service:
+	@APPLY='$(APPLY)' DOMAIN='$(DOMAIN)' DESTDIR='$(DESTDIR)' PYTHON='$(PYTHON)' sh config/install-service.sh
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import flask
 
 from app.backend.codex import CodexBackend
-from app.handlers import access, auth, chat, cors, health, http, logs, models, responses, stored_responses
+from app.handlers import (
+    access,
+    auth,
+    chat,
+    cors,
+    guard,
+    health,
+    http,
+    logs,
+    metrics,
+    models,
+    responses,
+    stored_responses,
+    testing,
+    usage,
+)
 from app.handlers.background import Background
-from app.handlers.lifecycle import Lifecycle
-from app.handlers.tool_buffers import ToolBufferCounters
-from app.handlers.tool_counters import ToolCounters
+from app.handlers.clock import Clock
+from app.handlers.keyring import Keyring
+from app.handlers.lifecycle import Lifecycle, Stores
+from app.handlers.limits import Allowances
+from app.handlers.meters import Meters
+from app.handlers.recorder import UsageRecorder
+from app.handlers.slow_bodies import SlowBodies
+from app.handlers.telemetry import Telemetry
 from app.lib.block_rows import TextPattern
-from app.lib.events import Placed
 from app.pipeline import Backend
 from app.settings import Settings
 from app.store.limits import Limits
 from app.store.responses import ResponseStore
+from app.store.usage import DAY_S, UsageStore
 
-DAY_S = 24 * 3600
+#: Where gunicorn's workers share what they count (config/gunicorn.conf.py).
+SHARED_METERS = "PROMETHEUS_MULTIPROC_DIR"
 
 
 class Gateway(flask.Flask):
@@ -37,33 +57,60 @@ def create_app(
 
     `text_patterns` are further spellings of tool calls in text, known to every request.
     """
-    logs.configure(settings.log_level)
+    logs.configure(settings)
     app = Gateway(__name__, static_folder=None)
     app.url_map.merge_slashes = False  # a JSON 404 instead of a redirect
-    app.config["MAX_CONTENT_LENGTH"] = settings.max_body_bytes
+    app.config.update(MAX_CONTENT_LENGTH=settings.max_body_bytes, MAX_JSON_DEPTH=settings.max_json_depth)
     served = app.extensions["backend"] = backend or CodexBackend(settings)
-    buffers = app.extensions["tool_buffers"] = ToolBufferCounters()
-    tools = app.extensions["tool_counters"] = ToolCounters()
-    placements = app.extensions["placements"] = collections.Counter[Placed]()
-    store = app.extensions["responses"] = ResponseStore(
-        settings.state_dir / "responses",
-        Limits(settings.response_ttl_days * DAY_S, settings.response_store_bytes),
-    )
-    background = app.extensions["background"] = Background(settings.max_background)
-    app.extensions["lifecycle"] = Lifecycle(served, store, background)
-    sharing = cors.Cors(settings.allowed_origins)
+    stores = open_stores(settings)
+    recorder = UsageRecorder(stores.usage)
+    telemetry = Telemetry(served, recorder, Meters(settings.environ.get(SHARED_METERS)))
+    bodies = SlowBodies(settings.socket_timeout_s)
+    background = Background(settings.max_background)
+    clock = Clock([bodies.end_late, telemetry.sample])
+    app.extensions |= {
+        "telemetry": telemetry,
+        "tool_buffers": telemetry.buffers,
+        "slow_bodies": bodies,
+        "background": background,
+        "responses": stores.responses,
+        "lifecycle": Lifecycle(served, stores, background, recorder, clock),
+    }
 
-    app.before_request(access.build_begin(settings, access.Counters(buffers, tools, placements)))
+    keyring, allowances = Keyring(settings), Allowances(settings)
+    guard_requests(app, settings, telemetry, (keyring, allowances))
+    app.register_blueprint(chat.build_blueprint(served, settings, text_patterns))
+    app.register_blueprint(responses.build_blueprint(served, settings, stores.responses, background))
+    app.register_blueprint(stored_responses.build_blueprint(settings, stores.responses, allowances))
+    app.register_blueprint(models.build_blueprint(served))
+    app.register_blueprint(usage.build_blueprint(stores.usage, recorder))
+    app.register_blueprint(metrics.build_blueprint(telemetry, keyring))
+    app.register_blueprint(health.build_blueprint(served))
+    if settings.serves_test_endpoints:
+        app.register_blueprint(testing.build_blueprint(telemetry.buffers))
+    return app
+
+
+def open_stores(settings: Settings) -> Stores:
+    limits = Limits(settings.response_ttl_days * DAY_S, settings.response_store_bytes)
+    return Stores(
+        ResponseStore(settings.state_dir / "responses", limits),
+        UsageStore(settings.state_dir / "usage", settings.usage_days, settings.usage_entries),
+    )
+
+
+def guard_requests(
+    app: flask.Flask, settings: Settings, telemetry: Telemetry, door: tuple[Keyring, Allowances]
+) -> None:
+    """What every request passes, in order, before its route looks at it, and every reply after."""
+    keyring, allowances = door
+    sharing = cors.Cors(settings.allowed_origins)
     http.register(app)
+    app.before_request(access.build_begin(settings, telemetry))
     app.before_request(sharing.answer_preflight)
-    app.before_request(auth.build_check(settings.api_keys))
+    app.before_request(guard.build_check(settings, sharing))
+    app.before_request(auth.build_check(keyring))
+    app.before_request(allowances.build_check())
     # After-request functions run last to first: the log line is written about the finished reply.
     app.after_request(access.finish)
     app.after_request(sharing.add_headers)
-
-    app.register_blueprint(chat.build_blueprint(served, settings, text_patterns))
-    app.register_blueprint(responses.build_blueprint(served, settings, store, background))
-    app.register_blueprint(stored_responses.build_blueprint(settings, store))
-    app.register_blueprint(models.build_blueprint(served))
-    app.register_blueprint(health.build_blueprint(served))
-    return app

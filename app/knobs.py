@@ -13,11 +13,16 @@ from app.lib.output_mode import OutputMode
 from app.lib.request import ToolTransport
 from app.lib.stop_policy import StopMode
 
+MOST_HEADER_KB = 1024
 
-def knob(name: str, default: str, meaning: str, parse: Callable[[str], Any] = str) -> Any:
+
+def knob(
+    name: str, default: str, meaning: str, parse: Callable[[str], Any] = str, *, is_secret: bool = False
+) -> Any:
     """A setting that comes from the variable `name`."""
     return field(
         default_factory=lambda: parse(default),
+        repr=not is_secret,
         metadata={"name": name, "default": default, "meaning": meaning, "parse": parse},
     )
 
@@ -32,6 +37,10 @@ def parse_list(text: str) -> tuple[str, ...]:
 
 def parse_path(text: str) -> pathlib.Path:
     return pathlib.Path(text).expanduser()
+
+
+def parse_optional_path(text: str) -> pathlib.Path | None:
+    return parse_path(text) if text else None
 
 
 def parse_seconds(text: str) -> float:
@@ -75,6 +84,14 @@ def parse_kilos(text: str) -> int:
     return parse_count(text) * 1024
 
 
+def parse_bytes(text: str) -> int:
+    """Kilobytes in the environment, bytes inside; few enough for gunicorn's own limit."""
+    value = parse_count(text)
+    if value > MOST_HEADER_KB:
+        raise ValueError(text)
+    return value * 1024
+
+
 def parse_port(text: str) -> int:
     value = int(text)
     if not 0 <= value < 65536:
@@ -107,6 +124,7 @@ ALLOWED: dict[Callable[[str], Any], str] = {
     parse_delay: "a whole number of milliseconds, 0 or more",
     parse_whole_seconds: "a whole number of seconds, at least 1",
     parse_kilos: "a whole number of kilobytes, at least 1",
+    parse_bytes: f"a whole number of kilobytes, 1 to {MOST_HEADER_KB}",
     parse_pin: "auto, true or false",
     StopMode: "first or all",
     OutputMode: "obsidian-xml or openai-json",
@@ -116,5 +134,6 @@ ALLOWED: dict[Callable[[str], Any], str] = {
     parse_models: "ids, `alias=id` or `alias=id:effort`, separated by commas",
     parse_list: "values separated by commas",
     parse_path: "a path",
+    parse_optional_path: "a path",
     str: "text",
 }

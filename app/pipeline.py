@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from app.lib.errors import ProxyError
@@ -12,6 +13,23 @@ from app.lib.models import Model
 from app.lib.orders import Order
 from app.lib.prompt import Prompt
 from app.lib.turn import TurnCore
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """A worker's codex processes at one moment, and what became of all there were."""
+
+    idle: int = 0
+    owned: int = 0
+    parked: int = 0
+    ending: int = 0
+    #: Requests that wait for one.
+    queued: int = 0
+    process_starts: int = 0
+    #: Those that ended by themselves.
+    process_deaths: int = 0
+    #: Turns that were left to wait for results.
+    parks: int = 0
 
 
 class Client(Protocol):
@@ -49,6 +67,12 @@ class Backend(Protocol):
 
     def models(self, client: Client) -> tuple[Model, ...]:
         """Every model on offer; may wait for a process to say."""
+
+    def known_models(self) -> tuple[Model, ...]:
+        """Those of them that are known without asking."""
+
+    def census(self) -> Census:
+        """What there is now."""
 
     def is_ready(self) -> bool:
         """Whether a codex process has said hello, and processes do not keep failing."""

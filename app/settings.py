@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.access_settings import LOOPBACK_HOSTS, AccessSettings
 from app.knobs import (
     ALLOWED,
     knob,
@@ -17,12 +18,10 @@ from app.knobs import (
     parse_flag,
     parse_kilos,
     parse_level,
-    parse_list,
     parse_models,
     parse_natural,
     parse_path,
     parse_pin,
-    parse_port,
     parse_seconds,
     parse_size,
 )
@@ -33,10 +32,8 @@ from app.lib.request import ToolTransport
 from app.lib.stop_policy import StopMode, StopPolicy
 from app.process_settings import ProcessSettings
 
-LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
 # A wait for another tool block is looked at four times, but never oftener than every 25 ms.
 SHORTEST_GRACE_S = 0.1
-DEFAULT_ORIGINS = ("app://obsidian.md", "capacitor://localhost", "http://localhost:*", "http://127.0.0.1:*")
 
 
 class SettingsError(Exception):
@@ -44,22 +41,8 @@ class SettingsError(Exception):
 
 
 @dataclass(frozen=True)
-class Settings(ProcessSettings):
-    host: str = knob("PROXY_HOST", "127.0.0.1", "Address to listen on; anything but loopback needs a key.")
-    port: int = knob("PROXY_PORT", "11435", "Port to listen on; 0 takes a free one.", parse_port)
+class Settings(AccessSettings, ProcessSettings):
     workers: int = knob("WEB_CONCURRENCY", "1", "Worker processes, each with a pool of its own.", parse_count)
-    api_keys: tuple[str, ...] = knob(
-        "PROXY_API_KEY",
-        "",
-        "Bearer keys clients must send one of; empty: open, on loopback only.",
-        parse_list,
-    )
-    allowed_origins: tuple[str, ...] = knob(
-        "PROXY_CORS_ALLOWED_ORIGINS",
-        ",".join(DEFAULT_ORIGINS),
-        "Origins whose pages may read answers; `:*` stands for any port.",
-        parse_list,
-    )
     state_dir: pathlib.Path = knob(
         "PROXY_STATE_DIR",
         "~/.local/state/codex-gateway",
@@ -88,19 +71,12 @@ class Settings(ProcessSettings):
     keepalive_s: float = knob(
         "PROXY_SSE_KEEPALIVE_MS", "15000", "Silence after which a stream gets a comment.", parse_seconds
     )
-    socket_timeout_s: float = knob(
-        "PROXY_SOCKET_TIMEOUT_MS",
-        "30000",
-        "How long a client may neither send its body nor read its answer.",
-        parse_seconds,
-    )
     graceful_timeout_s: float = knob(
         "PROXY_GRACEFUL_TIMEOUT_MS",
         "30000",
         "Time running answers get to end when a worker stops.",
         parse_seconds,
     )
-    max_body_bytes: int = knob("PROXY_MAX_BODY_MB", "16", "Largest request body.", parse_size)
     max_line_bytes: int = knob("PROXY_MAX_LINE_MB", "64", "Longest line taken from codex.", parse_size)
     max_choices: int = knob("PROXY_MAX_CHAT_CHOICES", "5", "Largest `n` of a chat request.", parse_count)
     enforces_max_tokens: bool = knob(
@@ -208,7 +184,22 @@ class Settings(ProcessSettings):
         "Background responses under way, per worker; each takes one of PROXY_MAX_PROCESSES.",
         parse_count,
     )
+    usage_days: int = knob(
+        "PROXY_USAGE_DAYS", "90", "Days for which it is remembered what keys and models used.", parse_count
+    )
+    usage_entries: int = knob(
+        "PROXY_USAGE_ENTRIES", "100000", "Requests that `/v1/usage/raw` remembers one by one.", parse_count
+    )
     log_level: str = knob("PROXY_LOG_LEVEL", "info", "debug, info, warning or error.", parse_level)
+    logs_bodies: bool = knob(
+        "PROXY_LOG_BODIES",
+        "false",
+        "Log what clients send and get, at level debug; what looks like a secret is left out.",
+        parse_flag,
+    )
+    serves_test_endpoints: bool = knob(
+        "PROXY_TEST_ENDPOINTS", "false", "Serve `/__test/…`, where tests read and reset counters.", parse_flag
+    )
     #: The rest of the environment, for what codex processes inherit.
     environ: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
@@ -221,11 +212,13 @@ class Settings(ProcessSettings):
             if each.metadata and environ.get(each.metadata["name"])
         }
         settings = cls(**given, environ=dict(environ))
-        if not settings.api_keys and settings.host not in LOOPBACK_HOSTS:
+        if settings.is_open and settings.host not in LOOPBACK_HOSTS:
             raise SettingsError(
                 f"PROXY_HOST={settings.host}: an open gateway listens on loopback only; "
                 "set PROXY_API_KEY or PROXY_HOST=127.0.0.1"
             )
+        if set(settings.api_keys) & set(settings.admin_keys):
+            raise SettingsError("PROXY_ADMIN_KEY: shares a key with PROXY_API_KEY; a key has one role")
         return settings
 
     @property

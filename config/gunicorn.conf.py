@@ -1,9 +1,39 @@
-"""gunicorn for the gateway: gevent workers, and a drain that lets streams end."""
+"""gunicorn for the gateway: gevent workers, meters they share, and a drain that lets streams end."""
 
+import contextlib
+import os
+import pathlib
+import shutil
 import signal
+import tempfile
 import time
 
-from app.settings import Settings
+METERS = "PROMETHEUS_MULTIPROC_DIR"
+METERS_OF = "CODEX_GATEWAY_METERS_OF"
+METERS_PREFIX = "codex-gateway-meters-"
+
+
+def make_meters_folder():
+    """Where workers share what they count: this server's own, gone with it.
+
+    prometheus_client looks for the variable when it is imported, so this comes before anything of the
+    application. A reload runs this file again, a replaced binary inherits the variables of its predecessor.
+    """
+    if os.environ.get(METERS_OF) != str(os.getpid()):
+        os.environ[METERS] = tempfile.mkdtemp(prefix=f"{METERS_PREFIX}{os.getpid()}-")
+        os.environ[METERS_OF] = str(os.getpid())
+
+
+make_meters_folder()
+
+import gunicorn.util  # noqa: E402
+from prometheus_client import multiprocess  # noqa: E402
+
+from app.handlers.malformed import write_error  # noqa: E402
+from app.settings import Settings  # noqa: E402
+
+# What gunicorn says by itself, of a request that it cannot read, is in the API's own words too.
+gunicorn.util.write_error = write_error
 
 settings = Settings.from_env()
 
@@ -16,6 +46,9 @@ graceful_timeout = round(settings.graceful_timeout_s)
 # A worker that ends is silent for as long as its background responses may take.
 timeout = max(60, graceful_timeout + 10)
 control_socket_disable = True
+limit_request_field_size = settings.max_header_bytes
+# Nobody else on this machine is to read what is made from here on.
+umask = 0o077
 loglevel = "warning"
 # No header of a client's becomes part of the environment (SCRIPT_NAME, PATH_INFO).
 forwarder_headers = ""
@@ -24,15 +57,33 @@ forwarder_headers = ""
 LAST_FRAMES_S = 5
 
 
+def on_starting(server):
+    """Remove what a server that was killed left behind."""
+    for folder in pathlib.Path(tempfile.gettempdir()).glob(f"{METERS_PREFIX}*"):
+        pid = folder.name.removeprefix(METERS_PREFIX).partition("-")[0]
+        if not pathlib.Path("/proc", pid).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def on_exit(server):
+    with contextlib.suppress(KeyError):
+        shutil.rmtree(os.environ[METERS], ignore_errors=True)
+
+
+def child_exit(server, worker):
+    """What a worker that is gone had under way is not under way; what it counted stays counted."""
+    multiprocess.mark_process_dead(worker.pid)
+
+
 def when_ready(server):
     host, port = server.LISTENERS[0].getsockname()[:2]
     base = f"http://[{host}]:{port}/v1" if ":" in host else f"http://{host}:{port}/v1"
-    key = " -H 'authorization: Bearer YOUR_KEY'" if settings.api_keys else ""
+    key = "" if settings.is_open else " -H 'authorization: Bearer YOUR_KEY'"
     model = "demo" if settings.demo else "gpt-5.5"
     body = f'{{"model":"{model}","stream":true,"messages":[{{"role":"user","content":"Hello!"}}]}}'
     print(
         f"Codex Gateway serves {base}",
-        f"API key: {'set' if settings.api_keys else 'none (open, on loopback only)'}",
+        f"API key: {'none (open, on loopback only)' if settings.is_open else 'set'}",
         f"Try:\n  curl -N {base}/chat/completions{key} -H 'content-type: application/json' -d '{body}'",
         sep="\n",
         flush=True,

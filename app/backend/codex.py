@@ -13,7 +13,7 @@ from app.backend.turn import CodexTurn, TurnContext
 from app.backend.waiting import run_through
 from app.lib.models import Model
 from app.lib.prompt import Prompt
-from app.pipeline import Client
+from app.pipeline import Census, Client
 from app.settings import Settings
 
 
@@ -45,6 +45,12 @@ class CodexBackend:
     def _refresh_models(self, client: Client) -> None:
         with self._pool.borrow(Wish(client.patience_s), client) as process:
             run_through(self._directory.refresh(process), client)
+
+    def known_models(self) -> tuple[Model, ...]:
+        return self._directory.all()
+
+    def census(self) -> Census:
+        return self._pool.census()
 
     def is_ready(self) -> bool:
         return self._pool.is_ready

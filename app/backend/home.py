@@ -17,6 +17,7 @@ import codex_cli_bin
 import orjson
 import tomli_w
 
+from app.backend.last_words import trim
 from app.backend.login import LoginFile
 from app.settings import Settings, SettingsError
 
@@ -143,11 +144,17 @@ class CodexHome:
             if is_abandoned(folder):
                 shutil.rmtree(folder, ignore_errors=True)
 
+    def trim_last_words(self) -> None:
+        """Keep what processes write to their stderr within bounds."""
+        for path in self.processes.glob("*/stderr"):
+            trim(path)
+
     def make_process_folder(self) -> tuple[pathlib.Path, IO[bytes]]:
         """A folder for one process and the file for its stderr, locked for as long as that process lives."""
         self.processes.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = pathlib.Path(tempfile.mkdtemp(prefix="process-", dir=self.processes))
-        stderr = open(folder / "stderr", "wb")  # noqa: SIM115  the caller hands it to the child
+        # To append, so that it can be trimmed meanwhile.
+        stderr = open(folder / "stderr", "ab")  # noqa: SIM115  the caller hands it to the child
         fcntl.flock(stderr, fcntl.LOCK_EX)
         return folder, stderr
 

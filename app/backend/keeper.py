@@ -57,6 +57,7 @@ class Keeper:
 
     def _tidy(self) -> None:
         self._pool.retire(SPARE_LIFETIME_S)
+        self._home.trim_last_words()
         if self._drain.is_set:
             self._pool.drop_parked()
         if time.monotonic() >= self._next_sweep_s:

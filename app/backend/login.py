@@ -8,7 +8,6 @@ import contextlib
 import fcntl
 import hashlib
 import logging
-import os
 import pathlib
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from typing import Any
 import orjson
 
 from app.backend.waiting import run_beside
+from app.watched_file import WatchedFile
 
 log = logging.getLogger(__name__)
 
@@ -35,27 +35,11 @@ class Login:
     expires_at_s: float | None = None
 
 
-class LoginFile:
-    """Reads codex's `auth.json`, again only when it has changed: it is asked for every request."""
+class LoginFile(WatchedFile[Login]):
+    """Codex's `auth.json`."""
 
     def __init__(self, path: pathlib.Path) -> None:
-        self._path = str(path)
-        self._stamp: tuple[int, int] | None = None
-        self._login = Login()
-
-    def read(self) -> Login:
-        try:
-            about = os.stat(self._path)
-        except OSError:
-            self._stamp, self._login = None, Login()
-            return self._login
-        stamp = about.st_size, about.st_mtime_ns
-        if stamp != self._stamp:
-            # One that cannot be read is being written: until then all is as it was.
-            with contextlib.suppress(OSError, ValueError, TypeError):
-                self._login = parse_login(pathlib.Path(self._path).read_bytes())
-                self._stamp = stamp
-        return self._login
+        super().__init__(path, parse_login, Login())
 
 
 def parse_login(data: bytes) -> Login:

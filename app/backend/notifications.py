@@ -10,12 +10,14 @@ from app.backend.callbacks import is_asked_about
 from app.backend.codex_errors import build_error
 from app.backend.jsonrpc import Notification
 from app.backend.tool_names import ToolNames
+from app.lib.account_limits import AccountLimits, LimitWindow
 from app.lib.errors import BackendRefused, BackendUnavailable
 from app.lib.events import (
     BackendEvent,
     CallComing,
     CallRejected,
     FinishReason,
+    LimitsTold,
     MessageDone,
     ModelActive,
     ReasoningDelta,
@@ -70,7 +72,7 @@ class NotificationReader:
     def __init__(self, names: ToolNames | None = None) -> None:
         self._names = names or ToolNames()
         self._threads: dict[str, _Thread] = {}
-        self._resets_at_s: float | None = None
+        self._limits = AccountLimits()
 
     def add_thread(self, thread_id: str, choice: int, used: Usage = NOTHING_USED) -> None:
         """Read a thread, which earlier requests may have `used`: its total goes on from there."""
@@ -102,8 +104,7 @@ class NotificationReader:
 
     def _read(self, notification: Notification) -> list[BackendEvent]:
         if notification.method == "account/rateLimits/updated":
-            self._note_limits(notification.params)
-            return []
+            return self._note_limits(notification.params)
         thread = self._threads.get(notification.params.get("threadId", ""))
         if thread is None:
             return []
@@ -162,18 +163,31 @@ class NotificationReader:
 
     def _end_turn(self, thread: _Thread, params: Params) -> list[BackendEvent]:
         thread.take_calls()
-        end = read_turn_completed(thread.choice, params, self._resets_at_s)
+        end = read_turn_completed(thread.choice, params, self._limits.resets_at_s)
         if isinstance(end, TurnEnded) and end.reason is not FinishReason.STOP:
             # A response that was cut short is counted in the thread's total only, if at all.
             untold = thread.total - thread.reported
             return [ResponseDone(thread.choice, untold), end] if untold.input_tokens > 0 else [end]
         return [end]
 
-    def _note_limits(self, params: Params) -> None:
+    def _note_limits(self, params: Params) -> list[BackendEvent]:
         """The only place where codex tells when a used-up allowance comes back."""
-        match params:
-            case {"rateLimits": {"primary": {"resetsAt": int() | float() as at}}}:
-                self._resets_at_s = float(at)
+        told = read_limits(params.get("rateLimits") or {})
+        if told == AccountLimits():
+            return []
+        self._limits = self._limits.update(told)
+        return [LimitsTold(self._limits)]
+
+
+def read_limits(raw: Params) -> AccountLimits:
+    primary, secondary = (read_window(raw.get(name)) for name in ("primary", "secondary"))
+    return AccountLimits(raw.get("planType"), primary, secondary)
+
+
+def read_window(raw: Any) -> LimitWindow | None:
+    if not isinstance(raw, dict) or not raw:
+        return None
+    return LimitWindow(raw.get("usedPercent") or 0, raw.get("windowDurationMins"), raw.get("resetsAt"))
 
 
 def read_item_started(choice: int, params: Params) -> BackendEvent | None:

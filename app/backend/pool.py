@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import threading
 import time
 from collections.abc import Generator, Iterator
 
 from app.backend.breaker import Breaker
+from app.backend.fitness import Fitness
 from app.backend.home import CodexHome
 from app.backend.idle import IdleProcesses
 from app.backend.line import Line, Ticket, Wish
@@ -22,7 +24,7 @@ from app.lib.conversation import Conversation
 from app.lib.errors import PROCESS_FAULTS, BackendRefused, GatewayBusy, GatewayStopping, ProcessFailed
 from app.lib.events import Queued
 from app.lib.placement import Origin
-from app.pipeline import Client
+from app.pipeline import Census, Client
 from app.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -42,7 +44,8 @@ class Pool:
         # A plain lock: an owner takes it a few times a request, and never inside itself.
         self._lock = threading.Lock()
         self._slots = Slots(settings.max_processes, settings.max_starting)
-        self._idle = IdleProcesses(self._is_usable)
+        self._fitness = Fitness(home, settings)
+        self._idle = IdleProcesses(self._fitness.is_usable)
         self._owned: set[CodexProcess] = set()
         self._parking = Parking(settings.park_ttl_s)
         #: Processes whose turns are being ended: they are free in a moment.
@@ -57,6 +60,12 @@ class Pool:
     @property
     def is_ready(self) -> bool:
         return self._breaker.is_ready
+
+    def census(self) -> Census:
+        with self._lock:
+            here = len(self._idle), len(self._owned), len(self._parking)
+            ending = max(self._slots.taken - sum(here), 0)
+            return Census(*here, ending, len(self._line), **dataclasses.asdict(self._slots.tally))
 
     def lease(self, wish: Wish) -> Generator[Queued | None, None, CodexProcess]:
         """A process for one owner, who has it greeted; yields while it waits."""
@@ -90,7 +99,7 @@ class Pool:
 
     def give_back(self, process: CodexProcess) -> None:
         """Make a process that is between turns available again."""
-        is_fit = self._is_fit(process) and process.rest()
+        is_fit = self._fitness.allows_another(process) and process.rest()
         with self._lock:
             if is_fit := is_fit and not self._closing.is_set():
                 self._owned.discard(process)
@@ -110,6 +119,7 @@ class Pool:
             if not self._closing.is_set():
                 self._owned.discard(turn.process)
                 self._parking.add(turn)
+                self._slots.tally.parks += 1
                 self._line.call_next()  # for which there may be room now
                 return
         self.discard(turn.process)
@@ -121,7 +131,7 @@ class Pool:
             if isinstance(found, Origin):
                 return found
             self._owned.add(found.turn.process)
-        if self._is_usable(found.turn.process):
+        if self._fitness.is_usable(found.turn.process):
             return found
         self.discard(found.turn.process)
         return Origin.FAILED
@@ -138,7 +148,7 @@ class Pool:
                 self.discard(process)
             for process in self._owned:  # its owner reads the pipe: it sees the end and lets go
                 process.terminate()
-            self._emptied.wait_for(lambda: self._slots.is_empty, CLOSE_TIMEOUT_S)
+            self._emptied.wait_for(lambda: not self._slots.taken, CLOSE_TIMEOUT_S)
 
     def start_spare(self) -> bool:
         """Start a process ahead of need, or to see whether that works again; false when none is to be."""
@@ -181,7 +191,7 @@ class Pool:
             for process in self._idle.take_unwanted(self._settings.warm_processes, spare_lifetime_s):
                 self.discard(process)
             for turn in self._parking.take_where(
-                lambda turn: self._parking.is_late(turn) or not self._is_usable(turn.process)
+                lambda turn: self._parking.is_late(turn) or not self._fitness.is_usable(turn.process)
             ):
                 self._drop(turn)
 
@@ -226,7 +236,7 @@ class Pool:
     def _take_idle(self, key: ThreadKey | None) -> CodexProcess | None:
         while process := self._idle.take(key):
             self._owned.add(process)
-            if self._is_usable(process):
+            if self._fitness.is_usable(process):
                 return process
             self.discard(process)
         return None
@@ -252,16 +262,6 @@ class Pool:
     def _end_start(self, process: CodexProcess) -> None:
         self._slots.end_start(process)
         self._line.call_next()
-
-    def _is_fit(self, process: CodexProcess) -> bool:
-        """Whether a process may serve more turns: it keeps every thread, so it grows. A new one may."""
-        limits = self._settings
-        is_small = process.turns == 0 or process.measure_rss() <= limits.process_max_rss_bytes
-        return process.turns < limits.process_max_turns and is_small
-
-    def _is_usable(self, process: CodexProcess) -> bool:
-        """A login or logout since it started makes a process unusable: it may hold the old account."""
-        return process.is_alive() and process.login == self._home.login.read().identity
 
     def _drop(self, turn: ParkedTurn) -> None:
         self._owned.add(turn.process)
@@ -296,4 +296,5 @@ class Pool:
                 self._emptied.notify_all()
             self.shrunk.set()
         if died and not self._closing.is_set():
+            self._slots.tally.process_deaths += 1
             log.warning("a codex process ended by itself", extra={"fields": died})

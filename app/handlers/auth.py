@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 from collections.abc import Callable
 
 import flask
 
-from app.lib.errors import InvalidKey
+from app.handlers.access import Access
+from app.handlers.keyring import Keyring
+from app.lib.errors import Forbidden, InvalidKey
+from app.lib.keys import ANYBODY, AccessKey, Role
+
+#: Blueprints that ask for no key, or look for themselves.
+KEYLESS = ("health", "metrics")
 
 
-def build_check(api_keys: tuple[str, ...]) -> Callable[[], None]:
-    keys = tuple(key.encode() for key in api_keys)
-
+def build_check(keyring: Keyring) -> Callable[[], None]:
     def check_key() -> None:
-        if not keys or flask.request.blueprint == "health":
-            return
-        # WSGI hands header bytes over as latin-1; encoding gives the client's bytes back.
-        scheme, _, given = flask.request.headers.get("authorization", "").partition(" ")
-        key = given.strip().encode("latin-1")
-        if scheme.lower() != "bearer" or not is_known(key, keys):
-            raise InvalidKey("Send a valid key as `Authorization: Bearer …`.")
-        flask.g.access.owner = hashlib.sha256(key).hexdigest()
+        if flask.request.blueprint not in KEYLESS:
+            flask.g.access.welcome(identify(keyring))
 
     return check_key
 
 
-def is_known(given: bytes, keys: tuple[bytes, ...]) -> bool:
-    """Compare with every key in constant time, so that timing tells nothing."""
-    matches = [hmac.compare_digest(given, key) for key in keys]
-    return any(matches)
+def identify(keyring: Keyring) -> AccessKey:
+    """Whose request this is; raises for a stranger's."""
+    if keyring.is_open:
+        return ANYBODY
+    # WSGI hands header bytes over as latin-1; encoding gives the client's bytes back.
+    scheme, _, given = flask.request.headers.get("authorization", "").partition(" ")
+    key = keyring.find(given.strip().encode("latin-1")) if scheme.lower() == "bearer" else None
+    if key is None:
+        raise InvalidKey("Send a valid key as `Authorization: Bearer …`.")
+    return key
+
+
+def require_admin(access: Access) -> None:
+    if access.key.role is not Role.ADMIN:
+        raise Forbidden("This needs an admin key (PROXY_ADMIN_KEY).", code="admin_key_required")

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
+from app.handlers.limits import Allowance
 from app.handlers.recording import CANCELLED, RecordedStream
 from app.lib.errors import GatewayBusy
 from app.lib.events import TurnEvent
@@ -31,22 +32,25 @@ class Background:
         self._taken = 0
 
     @contextlib.contextmanager
-    def reserve(self) -> Iterator[Callable[[Callable[[], None]], None]]:
+    def reserve(self, allowance: Allowance) -> Iterator[Callable[[Callable[[], None]], None]]:
         """A place, before anything of a response is kept, and the way to have its work done there.
 
-        Past the limit the client is told to come back.
+        Past the limit the client is told to come back. The key it is for has one answer more under way.
         """
         with self._changed:
             if self._taken >= self._most:
                 raise GatewayBusy("Too many background responses are under way; try again shortly.")
             self._taken += 1
+        allowance.add()
         with contextlib.ExitStack() as undo:
             undo.callback(self._leave)
+            undo.callback(allowance.leave)
 
             def start(work: Callable[[], None]) -> None:
+                # The place is the thread's now.
+                arguments = work, undo.pop_all()
                 name = "background-response"
-                threading.Thread(target=self._do, args=(work,), name=name, daemon=True).start()
-                undo.pop_all()  # the place is the thread's now
+                threading.Thread(target=self._do, args=arguments, name=name, daemon=True).start()
 
             yield start
 
@@ -55,13 +59,12 @@ class Background:
         with self._changed:
             self._changed.wait_for(lambda: self._taken == 0, timeout_s)
 
-    def _do(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except Exception:
-            log.exception("a background response broke")
-        finally:
-            self._leave()
+    def _do(self, work: Callable[[], None], place: contextlib.ExitStack) -> None:
+        with place:
+            try:
+                work()
+            except Exception:
+                log.exception("a background response broke")
 
     def _leave(self) -> None:
         with self._changed:

@@ -57,6 +57,8 @@ class ChatEndpoint:
                 settings.enforces_max_tokens,
                 settings.parallel_tool_calls,
                 settings.tool_transport,
+                settings.max_messages,
+                settings.max_tools,
                 settings.max_choices,
             )
         )

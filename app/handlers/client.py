@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from typing import Any
 
@@ -15,10 +16,19 @@ class ClientSocket:
 
     def __init__(self, environ: dict[str, Any], timeout_s: float, patience_s: float) -> None:
         self.patience_s = patience_s
+        #: Whether it took too long to send its body.
+        self.is_late = False
         self._socket: socket.socket | None = environ.get("gunicorn.socket")
         if self._socket:
             # A client that neither sends nor reads must not hold a codex process for ever.
             self._socket.settimeout(timeout_s)
+
+    def stop_reading(self) -> None:
+        """Whoever reads its body comes to an end there."""
+        self.is_late = True
+        if self._socket:
+            with contextlib.suppress(OSError):  # it is gone
+                self._socket.shutdown(socket.SHUT_RD)
 
     def has_left(self) -> bool:
         """Ask the kernel: it knows of a hang-up also behind unread data, and never makes us wait."""

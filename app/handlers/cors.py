@@ -6,15 +6,33 @@ import re
 
 import flask
 
-EXPOSED = (
-    "x-request-id, x-proxy-ignored-params, x-proxy-output-mode, x-proxy-continuation, "
-    "x-should-retry, retry-after"
+RATE_LIMITS = [
+    *(f"x-ratelimit-{about}-requests" for about in ("limit", "remaining", "reset")),
+    *(
+        f"x-ratelimit-codex-{window}-{about}"
+        for window in ("primary", "secondary")
+        for about in ("used-percent", "window-minutes", "reset")
+    ),
+]
+EXPOSED = ", ".join(
+    [
+        "x-request-id",
+        "x-proxy-ignored-params",
+        "x-proxy-output-mode",
+        "x-proxy-continuation",
+        "x-should-retry",
+        "retry-after",
+        *RATE_LIMITS,
+    ]
 )
 
 
 class Cors:
     def __init__(self, origins: tuple[str, ...]) -> None:
         self._allowed = re.compile("|".join(to_pattern(origin) for origin in origins) or r"(?!)")
+
+    def allows(self, origin: str) -> bool:
+        return self._allowed.fullmatch(origin) is not None
 
     def answer_preflight(self) -> flask.Response | None:
         """A browser asks before it sends a key, so this comes before the key is checked."""
@@ -23,7 +41,7 @@ class Cors:
     def add_headers(self, response: flask.Response) -> flask.Response:
         response.headers.add("vary", "Origin")
         origin = flask.request.headers.get("origin", "")
-        if self._allowed.fullmatch(origin):
+        if self.allows(origin):
             response.headers["access-control-allow-origin"] = origin
             response.headers["access-control-expose-headers"] = EXPOSED
             if flask.request.method == "OPTIONS":

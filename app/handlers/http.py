@@ -12,6 +12,7 @@ import orjson
 from gunicorn.http.errors import ParseException
 from werkzeug.exceptions import HTTPException
 
+from app.handlers.logs import log_body
 from app.lib.errors import (
     FAULT,
     BodyTimeout,
@@ -24,6 +25,7 @@ from app.lib.errors import (
     NotJson,
     ProxyError,
 )
+from app.lib.json_depth import is_deeper
 
 log = logging.getLogger(__name__)
 
@@ -41,12 +43,18 @@ def read_json() -> Any:
     if flask.request.mimetype != "application/json":
         raise NotJson("Send the body as `Content-Type: application/json`.")
     data = read_body()
+    log_body("request", data)
     if not data:
         raise InvalidRequest("The request has no body.")
     try:
-        return orjson.loads(data)
+        value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise InvalidRequest(f"The body is not valid JSON: {error}") from error
+    most = flask.current_app.config["MAX_JSON_DEPTH"]
+    # Most bodies have fewer brackets than they may have levels.
+    if data.count(b"[") + data.count(b"{") > most and is_deeper(value, most):
+        raise InvalidRequest(f"The body is nested deeper than {most} levels.")
+    return value
 
 
 def read_body() -> bytes:
@@ -55,16 +63,29 @@ def read_body() -> bytes:
     limit, length = request.max_content_length or 0, request.content_length
     if length is not None and length > limit:
         raise too_large()
-    try:
-        data: bytes = request.environ["wsgi.input"].read(limit + 1 if length is None else length)
-    except TimeoutError as error:
-        raise BodyTimeout("The body did not arrive in time.") from error
-    except ParseException as error:
-        raise InvalidRequest("The body is not framed as its headers say.") from error
+    data = receive(request.environ["wsgi.input"], limit + 1 if length is None else length)
     if len(data) > limit:
         raise too_large()
     if length is not None and len(data) < length:
         raise ClientGone("The client left in the middle of its body.")
+    return data
+
+
+def receive(stream: Any, length: int) -> bytes:
+    """So many bytes, or fewer where they end before."""
+    client = flask.g.access.client
+    fault: Exception | None = None
+    try:
+        with flask.current_app.extensions["slow_bodies"].watch(client, length):
+            data: bytes = stream.read(length)
+    except TimeoutError as error:
+        raise BodyTimeout("The body did not arrive in time.") from error
+    except ParseException as error:
+        fault = error
+    if client.is_late:
+        raise BodyTimeout("The body did not arrive in time.")
+    if fault:
+        raise InvalidRequest("The body is not framed as its headers say.") from fault
     return data
 
 
@@ -73,7 +94,9 @@ def too_large() -> BodyTooLarge:
 
 
 def json_response(payload: Any, status: int = 200) -> flask.Response:
-    return flask.Response(orjson.dumps(payload), status, mimetype="application/json")
+    data = orjson.dumps(payload)
+    log_body("reply", data)
+    return flask.Response(data, status, mimetype="application/json")
 
 
 def render_error(error: ProxyError) -> flask.Response:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import dataclass
 
 from app.handlers.background import Background
+from app.handlers.clock import Clock
+from app.handlers.recorder import UsageRecorder
 from app.pipeline import Backend
 from app.store.database import StoreFault
 from app.store.responses import ResponseStore
+from app.store.usage import UsageStore
 
 log = logging.getLogger(__name__)
 
@@ -16,18 +20,35 @@ log = logging.getLogger(__name__)
 LAST_WORDS_S = 4.0
 
 
+@dataclass(frozen=True, slots=True)
+class Stores:
+    responses: ResponseStore
+    usage: UsageStore
+
+    def close(self) -> None:
+        self.responses.close()
+        self.usage.close()
+
+
 class Lifecycle:
-    def __init__(self, backend: Backend, store: ResponseStore, background: Background) -> None:
+    def __init__(
+        self, backend: Backend, stores: Stores, background: Background, recorder: UsageRecorder, clock: Clock
+    ) -> None:
         self._backend = backend
-        self._store = store
+        self._stores = stores
         self._background = background
+        self._recorder = recorder
+        self._clock = clock
         self._deadline_s = 0.0
 
     def start(self) -> None:
-        try:
-            self._store.start()
-        except StoreFault as error:  # it costs what would have been stored, not the answers
-            log.warning("responses cannot be stored: %s", error)
+        for store in (self._stores.responses, self._stores.usage):
+            try:
+                store.start()
+            except StoreFault as error:  # it costs what would have been stored, not the answers
+                log.warning("nothing can be stored: %s", error)
+        self._recorder.start()
+        self._clock.start()
         self._backend.start()
 
     def drain(self, deadline_s: float) -> None:
@@ -41,4 +62,6 @@ class Lifecycle:
         self._backend.drain(time.monotonic())
         self._background.wait(LAST_WORDS_S)
         self._backend.close()
-        self._store.close()
+        self._clock.stop()
+        self._recorder.close()
+        self._stores.close()

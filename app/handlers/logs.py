@@ -3,28 +3,45 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import datetime
 import logging
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
 
+from app.lib.redaction import Redactor
+from app.settings import Settings
+
 STDERR_FD = 2
+#: Of the request that this greenlet serves: whatever is said meanwhile, in whichever room, is about it.
+REQUEST_ID: contextvars.ContextVar[str | None] = contextvars.ContextVar("request_id", default=None)
+
+
+#: What clients send and get; silent unless the operator asks for it twice.
+bodies = logging.getLogger("app.bodies")
+LONGEST_BODY = 64 * 1024
 
 
 class JsonFormatter(logging.Formatter):
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        super().__init__()
+        self._redactor = Redactor(secrets)
+
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
             "time": datetime.datetime.fromtimestamp(record.created, datetime.UTC).isoformat(),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
+            **({"request_id": request_id} if (request_id := REQUEST_ID.get()) else {}),
             **getattr(record, "fields", {}),
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return orjson.dumps(line, default=str).decode()
+        return self._redactor.redact(orjson.dumps(line, default=str).decode())
 
 
 class LineHandler(logging.Handler):
@@ -40,12 +57,20 @@ class LineHandler(logging.Handler):
             os.write(STDERR_FD, self.format(record).encode() + b"\n")
 
 
-def configure(level: str) -> None:
+def configure(settings: Settings) -> None:
     """Send our own loggers to stderr; the server's stay as they are."""
     handler = LineHandler()
-    handler.setFormatter(JsonFormatter())
+    handler.setFormatter(JsonFormatter(settings.api_keys + settings.admin_keys))
     for name in ("app", "access"):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
-        logger.setLevel(level)
+        logger.setLevel(settings.log_level)
         logger.propagate = False
+    bodies.setLevel(settings.log_level if settings.logs_bodies else logging.CRITICAL)
+
+
+def log_body(what: str, body: bytes) -> None:
+    """Write down what went in or out, where that is wanted."""
+    if bodies.isEnabledFor(logging.DEBUG):
+        shown = body[:LONGEST_BODY].decode("utf-8", "replace")
+        bodies.debug(what, extra={"fields": {"body": shown, "bytes": len(body)}})

@@ -12,9 +12,10 @@ from app.handlers.access import Access
 from app.handlers.archive import Archive, Context
 from app.handlers.background import Background, EventLog, run_unattended
 from app.handlers.http import json_response, read_json
+from app.handlers.logs import REQUEST_ID
 from app.handlers.reattach import Follower
 from app.handlers.recording import Record, RecordedStream
-from app.handlers.stream import SSE_HEADERS, stream_response
+from app.handlers.stream import build_stream, stream_response
 from app.handlers.turns import TurnRunner
 from app.lib.answer_rules import ResponsesReading
 from app.lib.dialects.response_body import ResponseIdentity, build_response
@@ -55,6 +56,8 @@ class ResponsesEndpoint:
                 settings.enforces_max_tokens,
                 settings.parallel_tool_calls,
                 settings.tool_transport,
+                settings.max_messages,
+                settings.max_tools,
                 settings.allows_web_search,
             )
         )
@@ -83,7 +86,7 @@ class ResponsesEndpoint:
         self._runner.require_model(flask.g.access, request.turn.model)
         identity = build_identity(request)
         queued = build_response(identity, "queued")
-        with self._background.reserve() as start:
+        with self._background.reserve(flask.g.allowance) as start:
             access = flask.g.access.detach()
             record = self._open_record(request, context, access)
             record.begin(queued)
@@ -94,10 +97,11 @@ class ResponsesEndpoint:
             return json_response(queued)
         archive = Archive(self._store, access.owner)
         follower = Follower(archive, identity.id, flask.g.access.client, self._settings)
-        return flask.Response(follower.frames(after=-1), headers=SSE_HEADERS)
+        return build_stream(follower.frames(after=-1))
 
     def _work(self, access: Access, prompt: Prompt, recorded: RecordedStream) -> None:
         identity = recorded.identity
+        REQUEST_ID.set(access.request_id)
         try:
             run_unattended(
                 recorded, lambda: self._run(access, prompt, identity), EventLog(self._store, identity.id)

@@ -9,8 +9,10 @@ import flask
 
 from app.handlers.archive import Archive
 from app.handlers.http import json_response
+from app.handlers.limits import Allowances
+from app.handlers.query import read_flag, read_number
 from app.handlers.reattach import Follower
-from app.handlers.stream import SSE_HEADERS
+from app.handlers.stream import build_stream
 from app.lib.dialects.response_body import Body, hide_encrypted, hide_in_item
 from app.lib.errors import InvalidRequest, NotFound
 from app.schemas.responses import ENCRYPTED
@@ -21,12 +23,11 @@ from app.store.responses import ResponseStore
 CANCEL_TIMEOUT_S = 5.0
 CANCEL_PERIOD_S = 0.05
 MAX_LIMIT = 100
-FLAGS = {"true": True, "false": False}
 
 
-def build_blueprint(settings: Settings, store: ResponseStore) -> flask.Blueprint:
+def build_blueprint(settings: Settings, store: ResponseStore, allowances: Allowances) -> flask.Blueprint:
     blueprint = flask.Blueprint("stored_responses", __name__)
-    endpoint = StoredResponses(settings, store)
+    endpoint = StoredResponses(settings, store, allowances)
     one = "/v1/responses/<response_id>"
     blueprint.add_url_rule(one, view_func=endpoint.get, methods=["GET"])
     blueprint.add_url_rule(one, view_func=endpoint.delete, methods=["DELETE"])
@@ -37,7 +38,8 @@ def build_blueprint(settings: Settings, store: ResponseStore) -> flask.Blueprint
 
 
 class StoredResponses:
-    def __init__(self, settings: Settings, store: ResponseStore) -> None:
+    def __init__(self, settings: Settings, store: ResponseStore, allowances: Allowances) -> None:
+        self._allowances = allowances
         self._settings = settings
         self._store = store
 
@@ -47,8 +49,9 @@ class StoredResponses:
             return json_response(show(archive.get(response_id)))
         if not archive.get_standing(response_id).is_background:
             raise InvalidRequest("Only a background response can be streamed again.", param="stream")
+        self._allowances.find(flask.g.access.key).enter(flask.g.access)
         follower = Follower(archive, response_id, flask.g.access.client, self._settings)
-        return flask.Response(follower.frames(read_number("starting_after", -1)), headers=SSE_HEADERS)
+        return build_stream(follower.frames(read_number("starting_after", -1)))
 
     def delete(self, response_id: str) -> flask.Response:
         self._open().delete(response_id)
@@ -120,19 +123,3 @@ def cut_before(items: list[Body], after: str | None) -> list[Body]:
         if item["id"] == after:
             return items[place + 1 :]
     raise InvalidRequest(f"after: No item has the id '{after}'.", param="after")
-
-
-def read_number(name: str, default: int) -> int:
-    text = flask.request.args.get(name)
-    if text is None:
-        return default
-    if not text.isdecimal() or len(text) > 18:
-        raise InvalidRequest(f"{name}: Must be a whole number.", param=name)
-    return int(text)
-
-
-def read_flag(name: str) -> bool:
-    text = flask.request.args.get(name, "false").lower()
-    if text not in FLAGS:
-        raise InvalidRequest(f"{name}: Must be true or false.", param=name)
-    return FLAGS[text]

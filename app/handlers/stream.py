@@ -8,6 +8,7 @@ from typing import Protocol
 
 import flask
 
+from app.handlers.access import Access
 from app.lib.events import PRELUDE, Failed, TurnEvent, Waiting
 from app.lib.sse import KEEPALIVE
 from app.settings import Settings
@@ -35,7 +36,14 @@ def stream_response(
 ) -> flask.Response:
     """Answer with a stream; raises what goes wrong before the model's first sign."""
     held = hold(batches, settings.commit_after_s - settings.tick_s)
-    return flask.Response(paced(held, batches, encoder, settings.keepalive_s), headers=SSE_HEADERS)
+    frames = paced(held, batches, encoder, settings.keepalive_s)
+    return build_stream(frames)
+
+
+def build_stream(frames: Iterator[bytes]) -> flask.Response:
+    """Send these, and have the request's account know."""
+    access: Access = flask.g.access
+    return flask.Response(access.observe_frames(frames), headers=SSE_HEADERS)
 
 
 def hold(batches: Iterator[list[TurnEvent]], commit_s: float) -> list[TurnEvent]:

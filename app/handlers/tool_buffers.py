@@ -20,7 +20,7 @@ class BufferEvent:
 
 
 class ToolBufferCounters:
-    """Only grows; every start has one end, flushed or aborted."""
+    """Every start has one end, flushed or aborted."""
 
     def __init__(self) -> None:
         self._counts: collections.Counter[BufferEvent] = collections.Counter()
@@ -30,6 +30,10 @@ class ToolBufferCounters:
 
     def read(self) -> dict[BufferEvent, int]:
         return dict(self._counts)
+
+    def reset(self) -> None:
+        """For tests; what is under way then ends without a start."""
+        self._counts.clear()
 
     def totals(self) -> dict[str, int]:
         """`tool_buffer_started`, `_flushed` and `_aborted`, over everything."""

@@ -6,6 +6,7 @@ ProxyError
 │   ├── UnknownPrevious           `previous_response_id` names nothing to go on from
 │   └── PolicyViolation           refused upstream
 ├── InvalidKey 401
+├── Forbidden 403                 not with this key, from this page, or by this name
 ├── NotFound 404                  no such route
 │   ├── UnknownModel
 │   └── UnknownResponse           or one of its items: never stored, deleted, expired, another's
@@ -14,6 +15,7 @@ ProxyError
 ├── BodyTooLarge 413
 ├── NotJson 415
 ├── RateLimited 429               upstream is throttling
+│   ├── KeyLimited                the key's own limits are used up
 │   ├── QuotaExceeded             the account's allowance is used up
 │   └── GatewayBusy               every codex process is taken
 ├── ClientGone 499                nobody is left to answer
@@ -86,6 +88,13 @@ class InvalidKey(ProxyError):
     default_code = "invalid_api_key"
 
 
+class Forbidden(ProxyError):
+    status = 403
+    type = "invalid_request_error"
+    default_code = "forbidden"
+    may_retry = False
+
+
 class NotFound(ProxyError):
     status = 404
     type = "invalid_request_error"
@@ -130,6 +139,10 @@ class RateLimited(ProxyError):
     type = "rate_limit_error"
     default_code = "rate_limit_exceeded"
     retry_after_s = 10
+
+
+class KeyLimited(RateLimited):
+    """Says when to come back."""
 
 
 class QuotaExceeded(RateLimited):

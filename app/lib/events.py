@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from app.lib.account_limits import AccountLimits
 from app.lib.errors import ProxyError
 from app.lib.placement import Origin, Tier
 from app.lib.tool_calls import ToolCallDelta
@@ -149,6 +150,13 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitsTold:
+    """Codex told how much of the account's allowance is used."""
+
+    limits: AccountLimits
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """The time, at least once a second, on a clock that only moves forward."""
 
@@ -169,7 +177,7 @@ AnswerEvent = (
     | TurnEnded
 )
 ChoiceEvent = AnswerEvent | ResponseDone | Retrying
-BackendEvent = ChoiceEvent | TurnFailed | Queued | Placed | Tick
+BackendEvent = ChoiceEvent | TurnFailed | Queued | Placed | LimitsTold | Tick
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +286,6 @@ class Failed:
 
 #: What a choice's answer is made of, in order.
 ShownEvent = Began | Text | Reasoning | ReasoningEnded | Searched | ToolCalled | ToolBlock | Finished
-TurnEvent = Waiting | Placed | ShownEvent | Note | Completed | Failed
+TurnEvent = Waiting | Placed | LimitsTold | ShownEvent | Note | Completed | Failed
 #: What comes before the model shows itself.
-PRELUDE = (Waiting, Placed)
+PRELUDE = (Waiting, Placed, LimitsTold)

@@ -34,7 +34,19 @@ def find_model(models: Iterable[Model], id_: str) -> Model:
     by_id = {model.id: model for model in models}
     if id_ in by_id:
         return by_id[id_]
-    base, _, effort = id_.rpartition("-")
-    if effort in EFFORTS and base in by_id:
+    base, effort = split_effort(id_)
+    if base in by_id:
         return replace(by_id[base], id=id_, effort=effort)
     raise UnknownModel(f"The model `{id_}` does not exist.", param="model")
+
+
+def find_base(models: Iterable[Model], id_: str) -> str | None:
+    """The id that is on offer where `id_` is asked for; `None` where it is no model's."""
+    known = {model.id for model in models}
+    return next((each for each in (id_, split_effort(id_)[0]) if each in known), None)
+
+
+def split_effort(id_: str) -> tuple[str, str]:
+    """An id and the effort it ends in; empty ones where it ends in none."""
+    base, _, effort = id_.rpartition("-")
+    return (base, effort) if effort in EFFORTS else ("", "")

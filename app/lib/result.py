@@ -14,6 +14,7 @@ from app.lib.events import (
     Failed,
     Finished,
     FinishReason,
+    LimitsTold,
     Note,
     Placed,
     Reasoning,
@@ -64,7 +65,7 @@ def collect(batches: Iterable[list[TurnEvent]], choices: int = 1) -> TurnResult:
     for batch in batches:
         for event in batch:
             match event:
-                case Waiting() | Placed() | Note():
+                case Waiting() | Placed() | LimitsTold() | Note():
                     pass
                 case Completed(total):
                     usage = total

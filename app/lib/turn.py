@@ -19,6 +19,7 @@ from app.lib.events import (
     Failed,
     Finished,
     FinishReason,
+    LimitsTold,
     MessageDone,
     ModelActive,
     Note,
@@ -86,7 +87,7 @@ class TurnCore:
             case Queued():
                 self._watch.note_queue()
                 return [Waiting()]
-            case Placed():
+            case Placed() | LimitsTold():
                 return [event]
             case ToolSignal():
                 return self._feed_signal(event)

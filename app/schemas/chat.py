@@ -15,7 +15,7 @@ from app.lib.request import TurnRequest
 from app.lib.tool_registry import ToolRegistry
 from app.schemas.chat_messages import read_messages
 from app.schemas.output_format import read_response_format
-from app.schemas.shared import ReasoningSchema, RequestRules, StrictBoolean
+from app.schemas.shared import BodySchema, ReasoningSchema, RequestRules, StrictBoolean
 from app.schemas.tools import (
     DeclaredTools,
     ReadBy,
@@ -109,7 +109,7 @@ class StreamOptionsSchema(ma.Schema):
     include_usage = StrictBoolean(load_default=False, allow_none=True)
 
 
-class ChatSchema(ma.Schema):
+class ChatSchema(BodySchema):
     class Meta:
         unknown = ma.EXCLUDE
 
@@ -138,7 +138,7 @@ class ChatSchema(ma.Schema):
     )
 
     def __init__(self, rules: ChatRules) -> None:
-        super().__init__()
+        super().__init__(rules)
         self._rules = rules
         self.fields["n"].validators = [validate.Range(1, rules.max_choices)]
 

@@ -25,7 +25,7 @@ from app.lib.tool_registry import ChoiceMode
 from app.schemas.output_format import read_text_format
 from app.schemas.response_echo import build_echo
 from app.schemas.response_input import InputItem, read_input
-from app.schemas.shared import SUMMARIES, ReasoningSchema, RequestRules, StrictBoolean
+from app.schemas.shared import SUMMARIES, BodySchema, ReasoningSchema, RequestRules, StrictBoolean
 from app.schemas.tools import (
     DeclaredTools,
     ReadBy,
@@ -168,7 +168,7 @@ class ResponseReasoningSchema(ReasoningSchema):
     generate_summary = fields.String(load_default=None, allow_none=True, validate=validate.OneOf(SUMMARIES))
 
 
-class ResponsesSchema(ma.Schema):
+class ResponsesSchema(BodySchema):
     class Meta:
         unknown = ma.EXCLUDE
 
@@ -198,7 +198,7 @@ class ResponsesSchema(ma.Schema):
     prompt = refuse("Stored prompts")
 
     def __init__(self, rules: ResponsesRules) -> None:
-        super().__init__()
+        super().__init__(rules)
         self._rules = rules
 
     @ma.post_load(pass_original=True)

@@ -65,7 +65,7 @@ def sdk(app: flask.Flask) -> Iterator[openai.OpenAI]:
     with (
         httpx2.Client(transport=transport) as http_client,
         openai.OpenAI(
-            base_url="http://gateway/v1", api_key="any", http_client=http_client, max_retries=0
+            base_url="http://localhost/v1", api_key="any", http_client=http_client, max_retries=0
         ) as client,
     ):
         yield client
@@ -137,6 +137,21 @@ def fold_calls(deltas: list[dict[str, Any]]) -> tuple[tuple[str, str], ...]:
             assert "id" not in part
         calls[part["index"]][1] += function["arguments"]
     return tuple((name, arguments) for name, arguments in calls)
+
+
+def read_counters(app: flask.Flask, *prefixes: str) -> dict[str, float]:
+    """What was counted, by name and labels, of the counters that begin so."""
+    return {
+        name_sample(sample): sample.value
+        for metric in app.extensions["telemetry"].meters.registry.collect()
+        for sample in metric.samples
+        if sample.name.startswith(prefixes) and sample.name.endswith("_total") and sample.value
+    }
+
+
+def name_sample(sample: Any) -> str:
+    values = [value for _, value in sorted(sample.labels.items())]
+    return sample.name + (f"{{{','.join(values)}}}" if values else "")
 
 
 def to_answer(body: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from app.lib.events import FinishReason, Queued, TextDelta, Tick
 from app.lib.sse import encode_event
 from app.settings import Settings
 from app.store.responses import ResponseStore
-from tests.contract.conftest import Ask, to_answer, without_folder
+from tests.contract.conftest import Ask, read_counters, to_answer, without_folder
 from tests.support.gateway import wait_until
 from tests.support.scripted_backend import Anew, ScriptedBackend, Step, end, say, think
 from tests.support.sse import read_events
@@ -121,7 +121,7 @@ def test_a_background_request_is_counted_once(
     app.extensions["background"].wait(5)
     lines = [record.fields for record in logged if record.name == "access"]
     assert [line.get("echoed_calls") for line in lines].count(1) == 1
-    assert app.extensions["tool_counters"].read() == {"echoed_calls": 1}
+    assert read_counters(app, "codex_echoed") == {"codex_echoed_calls_total": 1}
 
 
 STOPPED = {"code": "server_error", "message": "Stopped."}

@@ -13,7 +13,11 @@ from tests.support.scripted_backend import ScriptedBackend, end
 OBSIDIAN = "app://obsidian.md"
 EXPOSED = (
     "x-request-id, x-proxy-ignored-params, x-proxy-output-mode, x-proxy-continuation, "
-    "x-should-retry, retry-after"
+    "x-should-retry, retry-after, "
+    "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, "
+    "x-ratelimit-codex-primary-used-percent, x-ratelimit-codex-primary-window-minutes, "
+    "x-ratelimit-codex-primary-reset, x-ratelimit-codex-secondary-used-percent, "
+    "x-ratelimit-codex-secondary-window-minutes, x-ratelimit-codex-secondary-reset"
 )
 SHARED = {
     "access-control-allow-origin": OBSIDIAN,

@@ -12,7 +12,7 @@ from openai.types.responses import Response
 from app.lib.errors import BackendUnavailable
 from app.lib.events import SearchAction, SearchDone, SearchKind
 from app.settings import Settings
-from tests.contract.conftest import Ask, strip, to_answer
+from tests.contract.conftest import Ask, read_counters, strip, to_answer
 from tests.contract.test_parity import SCRIPTS
 from tests.support.scripted_backend import ScriptedBackend, call, end, say
 from tests.support.sse import read_events
@@ -344,7 +344,7 @@ def nest(levels: int) -> Any:
         pytest.param({"frequency_penalty": -2}, "frequency_penalty", -2, id="the-least"),
         pytest.param({"service_tier": "auto"}, "service_tier", "default", id="no-tier-in-particular"),
         pytest.param(
-            {"instructions": [{"role": "system", "content": "Hm.", "odd": nest(300)}]},
+            {"instructions": [{"role": "system", "content": "Hm.", "odd": nest(90)}]},
             "instructions",
             [{"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Hm."}]}],
             id="instructions-built-anew",
@@ -407,12 +407,16 @@ def test_counters(app: flask.Flask, ask: Ask, client: FlaskClient, backend: Scri
     client.post("/v1/chat/completions", json=chat, buffered=True)
     backend.script = [each for number in range(3) for each in (call("f", "[]", f"c{number}"), end()[:1])]
     ask(tools=STRICT)
-    assert app.extensions["tool_counters"].read() == {
-        "tool_requests": 3,
-        "tool_calls": 2,
-        "echoed_calls": 1,
-        "strict_failures": 1,
-        "tool_arguments_repaired.tool_call": 2,
-        "tool_call_faulty.function.mismatch": 3,
-        "tool_calls_sent_back.function": 2,
+    assert read_counters(app, "codex_tool_", "codex_echoed", "codex_errors") == {
+        "codex_tool_requests_total": 3,
+        "codex_tool_calls_total{text}": 2,
+        "codex_echoed_calls_total": 1,
+        "codex_errors_total{invalid_tool_call,/v1/responses}": 1,
+        "codex_tool_notes_total{tool_arguments_repaired,,tool_call}": 2,
+        "codex_tool_notes_total{tool_call_faulty,mismatch,function}": 3,
+        "codex_tool_notes_total{tool_calls_sent_back,,function}": 2,
+        "codex_tool_buffer_started_total{openai-json,,tool_call}": 1,
+        "codex_tool_buffer_started_total{,,tool_call}": 1,
+        "codex_tool_buffer_flushed_total{openai-json,complete,tool_call}": 1,
+        "codex_tool_buffer_flushed_total{,complete,tool_call}": 1,
     }

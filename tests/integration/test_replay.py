@@ -41,7 +41,7 @@ class Caller:
         host, _, port = gateway.base_url.removeprefix("http://").partition(":")
         self.socket = socket.create_connection((host, int(port)), timeout=20)
         self.socket.sendall(
-            b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+            b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
             b"Content-Type: application/json\r\nx-request-id: %s\r\nContent-Length: %d\r\n\r\n%s"
             % (self._id.encode(), len(body), body)
         )

@@ -31,7 +31,7 @@ def open_stream(gateway: Gateway, script: Any, stream: bool = True) -> socket.so
     body = json.dumps({"model": "scripted-model", "stream": stream, "messages": [message]}).encode()
     client = socket.create_connection((host, int(port)), timeout=20)
     client.sendall(
-        b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
     )
     return client
@@ -388,7 +388,7 @@ def test_chunked_bodies(stand_in: StartGateway, body: bytes, status: int) -> Non
     gateway = stand_in(PROXY_SOCKET_TIMEOUT_MS="500")
     host, _, port = gateway.base_url.removeprefix("http://").partition(":")
     head = (
-        b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         b"Transfer-Encoding: chunked\r\n\r\n"
     )
     with socket.create_connection((host, int(port)), timeout=10) as client:

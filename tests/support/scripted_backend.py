@@ -19,7 +19,7 @@ from app.lib.models import Model
 from app.lib.orders import Order
 from app.lib.prompt import Prompt
 from app.lib.usage import Usage
-from app.pipeline import Client
+from app.pipeline import Census, Client
 
 Step = list[BackendEvent] | Exception
 #: A generator may serve as a script where a test wants a say in what comes when.
@@ -140,6 +140,12 @@ class ScriptedBackend:
         if isinstance(self.offered, Exception):
             raise self.offered
         return self.offered
+
+    def known_models(self) -> tuple[Model, ...]:
+        return MODELS
+
+    def census(self) -> Census:
+        return Census()
 
     def is_ready(self) -> bool:
         return self.ready

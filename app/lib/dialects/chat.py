@@ -15,6 +15,7 @@ from app.lib.events import (
     Failed,
     Finished,
     FinishReason,
+    LimitsTold,
     Note,
     Placed,
     Reasoning,
@@ -119,7 +120,7 @@ class ChatStream:
                 return self._close(usage)
             case Failed(error):
                 return encode_data(error.to_dict()) + DONE
-            case Waiting() | Placed() | Began() | Note() | ReasoningEnded() | Searched():
+            case Waiting() | Placed() | LimitsTold() | Began() | Note() | ReasoningEnded() | Searched():
                 return b""
             case _:
                 assert_never(event)

@@ -35,6 +35,7 @@ from app.lib.events import (
     Failed,
     Finished,
     FinishReason,
+    LimitsTold,
     Note,
     Placed,
     Reasoning,
@@ -112,7 +113,7 @@ class ResponsesStream:
                 return b""
             case Failed(error):
                 return self._fail(error)
-            case Waiting() | Placed() | Note():
+            case Waiting() | Placed() | LimitsTold() | Note():
                 return b""
             case _:
                 return self._encode_steps(self._show(event))

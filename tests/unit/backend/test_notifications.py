@@ -10,6 +10,7 @@ from app.backend.codex_errors import LOGIN_ADVICE
 from app.backend.jsonrpc import Notification
 from app.backend.notifications import READERS, NotificationReader
 from app.backend.tool_names import ToolNames
+from app.lib.account_limits import AccountLimits, LimitWindow
 from app.lib.errors import (
     AnswerInterrupted,
     BackendRefused,
@@ -29,6 +30,7 @@ from app.lib.events import (
     Completed,
     Finished,
     FinishReason,
+    LimitsTold,
     MessageDone,
     ModelActive,
     Reasoning,
@@ -446,6 +448,22 @@ def limits(primary: Any) -> tuple[str, dict[str, Any]]:
             PlainError(QuotaExceeded, "Used up.", retry_at_s=1800000060.5),
             id="the-last-number-counts",
         ),
+        pytest.param(
+            [
+                (
+                    "account/rateLimits/updated",
+                    {
+                        "rateLimits": {
+                            "primary": {"usedPercent": 20, "resetsAt": 1800000000},
+                            "secondary": {"usedPercent": 100, "resetsAt": 1800600000},
+                        }
+                    },
+                ),
+                USED_UP,
+            ],
+            PlainError(QuotaExceeded, "Used up.", retry_at_s=1800600000),
+            id="of-the-window-that-is-full",
+        ),
         pytest.param([limits({"resetsAt": None}), USED_UP], PlainError(QuotaExceeded, "Used up."), id="null"),
         pytest.param(
             [limits({"resetsAt": 1800000000}), SLOW],
@@ -457,7 +475,41 @@ def limits(primary: Any) -> tuple[str, dict[str, Any]]:
 def test_when_an_allowance_comes_back(
     notifications: list[tuple[str, dict[str, Any]]], expected: PlainError
 ) -> None:
-    assert read(*notifications) == [expected]
+    assert [event for event in read(*notifications) if not isinstance(event, LimitsTold)] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        pytest.param([{"primary": None, "secondary": None, "planType": None}], [], id="nothing"),
+        pytest.param([{}], [], id="not-even-that"),
+        pytest.param(
+            [
+                {
+                    "primary": {"usedPercent": 42, "windowDurationMins": 300, "resetsAt": 1800000000},
+                    "secondary": {"usedPercent": 7, "windowDurationMins": 10080, "resetsAt": 1800600000},
+                    "planType": "plus",
+                }
+            ],
+            [
+                LimitsTold(
+                    AccountLimits("plus", LimitWindow(42, 300, 1800000000), LimitWindow(7, 10080, 1800600000))
+                )
+            ],
+            id="all-of-it",
+        ),
+        pytest.param(
+            [{"primary": {"usedPercent": 1}, "planType": "pro"}, {"secondary": {"usedPercent": 2}}],
+            [
+                LimitsTold(AccountLimits("pro", LimitWindow(1))),
+                LimitsTold(AccountLimits("pro", LimitWindow(1), LimitWindow(2))),
+            ],
+            id="what-was-told-stays",
+        ),
+    ],
+)
+def test_account_limits(told: list[dict[str, Any]], expected: list[LimitsTold]) -> None:
+    assert read(*(("account/rateLimits/updated", {"rateLimits": each}) for each in told)) == expected
 
 
 def signal(name: str, arguments: str, call_id: str = "c1", choice: int = 1) -> ToolSignal:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import collections
+import flask
 
-from app.handlers.access import LONGEST_HEADER, Access, Counters, Nobody
-from app.handlers.tool_buffers import ToolBufferCounters
-from app.handlers.tool_counters import ToolCounters
+from app.handlers.access import LONGEST_HEADER, Access, Nobody
 
 
-def test_a_header_says_what_a_header_can() -> None:
+def test_a_header_says_what_a_header_can(app: flask.Flask) -> None:
     """One that cannot be sent would take the reply with it, and whatever that still has to let go."""
-    access = Access(Nobody(), "req_1", Counters(ToolBufferCounters(), ToolCounters(), collections.Counter()))
+    access = Access(Nobody(), "req_1", app.extensions["telemetry"])
     access.tell("x-odd", "a\r\nb: 日本\x00")
     access.tell("x-long", "y" * 2 * LONGEST_HEADER)
     assert access.headers == {

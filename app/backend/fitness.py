@@ -1,0 +1,23 @@
+"""Whether a codex process is good for another turn."""
+
+from __future__ import annotations
+
+from app.backend.home import CodexHome
+from app.backend.process import CodexProcess
+from app.settings import Settings
+
+
+class Fitness:
+    def __init__(self, home: CodexHome, settings: Settings) -> None:
+        self._home = home
+        self._max_turns = settings.process_max_turns
+        self._max_rss_bytes = settings.process_max_rss_bytes
+
+    def allows_another(self, process: CodexProcess) -> bool:
+        """Whether it may serve more turns: it keeps every thread, so it grows. A new one may."""
+        is_small = process.turns == 0 or process.measure_rss() <= self._max_rss_bytes
+        return process.turns < self._max_turns and is_small
+
+    def is_usable(self, process: CodexProcess) -> bool:
+        """A login or logout since it started makes a process unusable: it may hold the old account."""
+        return process.is_alive() and process.login == self._home.login.read().identity

@@ -1,0 +1,110 @@
+"""A model on loopback that answers `ok` and remembers what it was asked."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import socketserver
+import threading
+from types import TracebackType
+from typing import Any, ClassVar, cast
+
+import orjson
+
+from app.lib import sse
+
+MAX_BODY_BYTES = 16 * 1024 * 1024
+USAGE = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
+ANSWER = {
+    "id": "msg_doctor",
+    "type": "message",
+    "role": "assistant",
+    "status": "completed",
+    "content": [{"type": "output_text", "text": "ok", "annotations": []}],
+}
+RESPONSE = {"id": "resp_doctor", "object": "response", "model": "doctor"}
+EVENTS: tuple[dict[str, Any], ...] = (
+    {"type": "response.created", "response": RESPONSE | {"status": "in_progress", "output": []}},
+    {"type": "response.output_item.done", "output_index": 0, "item": ANSWER},
+    {
+        "type": "response.completed",
+        "response": RESPONSE | {"status": "completed", "output": [ANSWER], "usage": USAGE},
+    },
+)
+
+
+class Recorder:
+    """As a context manager; serves in a thread of its own."""
+
+    def __enter__(self) -> Recorder:
+        self._server = _Server()
+        # The interval bounds how long the end waits.
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}/v1"
+
+    def take(self) -> list[dict[str, Any]]:
+        """The bodies that came since the last time."""
+        taken, self._server.bodies = self._server.bodies, []
+        return taken
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self) -> None:
+        self.bodies: list[dict[str, Any]] = []
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    def server_bind(self) -> None:
+        # The inherited one asks DNS for this host's name, which can take seconds.
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = "127.0.0.1", self.socket.getsockname()[1]
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout: ClassVar[float] = 10
+
+    def handle(self) -> None:
+        # codex may close a connection at any time.
+        with contextlib.suppress(ConnectionError, TimeoutError):
+            super().handle()
+
+    def do_POST(self) -> None:
+        length = self.headers.get("Content-Length", "")
+        if not length.isdecimal() or int(length) > MAX_BODY_BYTES:
+            self.send_error(411)
+            return
+        cast(_Server, self.server).bodies.append(parse_body(self.rfile.read(int(length))))
+        data = b"".join(f"event: {event['type']}\n".encode() + sse.encode_data(event) for event in EVENTS)
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Content-Length", str(len(data)))
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the inherited name
+        """Log nothing: the doctor's lines are for its findings."""
+
+
+def parse_body(data: bytes) -> dict[str, Any]:
+    """What is no JSON object is still a request that nobody ordered."""
+    try:
+        body = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return {}
+    return body if isinstance(body, dict) else {}

@@ -1,0 +1,79 @@
+"""Which pages and names a request may come by: what a browser could be tricked into is refused."""
+
+from __future__ import annotations
+
+import ipaddress
+import urllib.parse
+from collections.abc import Callable
+
+import flask
+
+from app.handlers.cors import Cors
+from app.lib.errors import Forbidden
+from app.settings import Settings
+
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+LOOPBACK_NAME = "localhost"
+#: What a proxy adds; whoever it speaks for is not on this machine.
+FORWARDED = ("x-forwarded-for", "x-forwarded-host", "x-real-ip", "forwarded", "via")
+
+
+def build_check(settings: Settings, sharing: Cors) -> Callable[[], None]:
+    allowed = frozenset(host.lower() for host in settings.allowed_hosts)
+    names_loopback_only = settings.is_open and not allowed
+
+    def check_way() -> None:
+        request = flask.request
+        if request.blueprint == "health":  # asked by whatever name supervisors have for it
+            return
+        host = split_host(request.host)
+        is_known = not allowed or host in allowed
+        if not is_known or (names_loopback_only and not is_loopback(host)):
+            raise Forbidden(
+                "The gateway is not called by this name (PROXY_ALLOWED_HOSTS).", code="host_not_allowed"
+            )
+        if request.method not in SAFE_METHODS and not is_known_page(request, sharing):
+            raise Forbidden(
+                "Pages of this origin are not let in (PROXY_CORS_ALLOWED_ORIGINS).", code="origin_not_allowed"
+            )
+
+    return check_way
+
+
+def is_known_page(request: flask.Request, sharing: Cors) -> bool:
+    """Whether it is no page of another site's that asks: programs name no origin, our own page ours."""
+    origin = request.headers.get("origin")
+    return origin is None or sharing.allows(origin) or is_own(origin, request.host)
+
+
+def is_own(origin: str, host: str) -> bool:
+    """Whether a page of this origin came from here; behind a proxy the scheme may be another."""
+    try:
+        return bool(host) and urllib.parse.urlsplit(origin).netloc == host
+    except ValueError:
+        return False
+
+
+def is_local(request: flask.Request) -> bool:
+    """Whether a program of this very machine asks, by no detour."""
+    return (
+        is_loopback(request.environ.get("REMOTE_ADDR") or "")
+        and is_loopback(split_host(request.host))
+        and not any(name in request.headers for name in FORWARDED)
+        and "origin" not in request.headers
+    )
+
+
+def split_host(host: str) -> str:
+    """The name in a Host header, without its port."""
+    name = host.lower()
+    if name.startswith("["):
+        return name[1:].partition("]")[0]
+    return name.partition(":")[0].removesuffix(".")
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == LOOPBACK_NAME or host.endswith(f".{LOOPBACK_NAME}")

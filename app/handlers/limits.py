@@ -1,0 +1,89 @@
+"""How much a key may ask for: answers a minute, and at once."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+import flask
+
+from app.handlers.access import Access
+from app.lib.errors import KeyLimited
+from app.lib.keys import AccessKey, KeyLimits
+from app.lib.rate import MinuteWindow
+from app.settings import Settings
+
+#: The views that have a model answer.
+ANSWERING = ("chat.create", "responses.create")
+# Streams end at no known time.
+STREAM_RETRY_S = 5
+
+
+class Allowance:
+    """What one key has used of its limits, in this worker."""
+
+    def __init__(self, limits: KeyLimits) -> None:
+        self.limits = limits
+        self._window = MinuteWindow(limits.requests_per_minute or 0)
+        self._streams = 0
+
+    def take_request(self, access: Access) -> None:
+        if not self._window.most:
+            return
+        now_s = time.monotonic()
+        wait_s = self._window.take(now_s)
+        access.tell("x-ratelimit-limit-requests", str(self._window.most))
+        access.tell("x-ratelimit-remaining-requests", str(self._window.count_left(now_s)))
+        access.tell("x-ratelimit-reset-requests", f"{self._window.measure_reset(now_s):.1f}s")
+        if wait_s:
+            raise KeyLimited(
+                f"This key may ask for {self._window.most} answers a minute; "
+                f"try again in {math.ceil(wait_s)} s.",
+                retry_at_s=time.time() + wait_s,
+            )
+
+    def enter(self, access: Access) -> None:
+        """Have the request count as one that is answered, until it ends."""
+        most = self.limits.max_streams
+        if most and self._streams >= most:
+            raise KeyLimited(
+                f"This key may have {most} answers under way at once; wait for one to end.",
+                code="concurrency_limit_exceeded",
+                retry_at_s=time.time() + STREAM_RETRY_S,
+            )
+        self.add()
+        access.on_close(self.leave)
+
+    def add(self) -> None:
+        """One more, whatever the limit: of an answer that goes on behind its request."""
+        self._streams += 1
+
+    def leave(self) -> None:
+        self._streams -= 1
+
+
+class Allowances:
+    """By key; a key whose limits were changed begins anew with what it has under way forgotten."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._general = settings.key_limits
+        self._workers = settings.workers
+        self._by_digest: dict[str, Allowance] = {}
+
+    def find(self, key: AccessKey) -> Allowance:
+        limits = key.limits.over(self._general).share(self._workers)
+        found = self._by_digest.get(key.digest)
+        if found is None or found.limits != limits:
+            found = self._by_digest[key.digest] = Allowance(limits)
+        return found
+
+    def build_check(self) -> Callable[[], None]:
+        def check_limits() -> None:
+            if flask.request.endpoint in ANSWERING:
+                access: Access = flask.g.access
+                allowance = flask.g.allowance = self.find(access.key)
+                allowance.enter(access)
+                allowance.take_request(access)
+
+        return check_limits

@@ -1,0 +1,136 @@
+"""What a worker counts for Prometheus; where several share a folder, each scrape adds them up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import prometheus_client
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from app.handlers.tool_buffers import BufferEvent
+from app.lib.events import Note, Placed
+from app.pipeline import Census
+
+#: A counter's name, what it counts, and its labels: each has few values, whatever clients send.
+COUNTERS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("requests", "Requests that ended.", ("route", "model", "status")),
+    ("errors", "Requests that failed.", ("route", "code")),
+    ("streams", "Streams that ended.", ("route",)),
+    ("stream_frames", "Frames sent in streams.", ("route",)),
+    ("tokens", "Tokens, as codex tells them.", ("model", "kind")),
+    ("tool_requests", "Requests that declared tools.", ()),
+    ("tool_calls", "Tool calls told to clients.", ("transport",)),
+    ("echoed_calls", "Past calls that requests brought.", ()),
+    ("tool_notes", "Calls mended, faulty or sent back.", ("kind", "row", "reason")),
+    ("tool_buffer_started", "Texts held back as a tool block.", ("mode", "row", "reason")),
+    ("tool_buffer_flushed", "Blocks that were told, whole.", ("mode", "row", "reason")),
+    ("tool_buffer_aborted", "Texts that turned out to be no block.", ("mode", "row", "reason")),
+    ("continuations", "What turns ran on, and went on from.", ("tier", "reason")),
+    ("process_starts", "Codex processes that were started.", ()),
+    ("process_deaths", "Codex processes that ended by themselves.", ()),
+    ("parks", "Turns left to wait for tool results.", ()),
+)
+GAUGES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("streams_open", "Streams under way.", ()),
+    ("processes", "Codex processes.", ("state",)),
+    ("queue", "Requests that wait for a codex process.", ()),
+)
+#: In seconds.
+TIMES: tuple[tuple[str, str, tuple[float, ...]], ...] = (
+    (
+        "first_token_seconds",
+        "From a request to the first it is told of the answer.",
+        (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
+    ),
+    (
+        "request_seconds",
+        "From a request to its end.",
+        (0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800),
+    ),
+)
+TOKENS = ("input", "cached", "output", "reasoning")
+STATES = ("idle", "owned", "parked", "ending")
+#: What a census counts since the worker's start.
+GROWING = ("process_starts", "process_deaths", "parks")
+NO_ROUTE = "other"
+#: What an error without a code is.
+NO_CODE = "invalid_request"
+
+
+class Meters:
+    def __init__(self, folder: str | None = None) -> None:
+        """`folder` is where prometheus_client was told to share them, if it was."""
+        self._folder = folder
+        self.registry = registry = CollectorRegistry()
+        self._counters = {
+            name: Counter(f"codex_{name}", about, labels, registry=registry)
+            for name, about, labels in COUNTERS
+        }
+        self._gauges = {
+            name: Gauge(f"codex_{name}", about, labels, registry=registry, multiprocess_mode="livesum")
+            for name, about, labels in GAUGES
+        }
+        self._times = {
+            name: Histogram(f"codex_{name}", about, ["route"], buckets=buckets, registry=registry)
+            for name, about, buckets in TIMES
+        }
+        for times in self._times.values():
+            times.labels(NO_ROUTE)  # opens its file now, not amid the requests
+        self._shown = Census()
+
+    def count_request(self, fields: dict[str, Any], model: str) -> None:
+        """A request that ended, by the fields of its log line."""
+        route = fields.get("route") or NO_ROUTE
+        self._count("requests", route, model, str(fields.get("status", 0)))
+        self._times["request_seconds"].labels(route).observe(fields["duration_ms"] / 1000)
+        if "error" in fields:
+            self._count("errors", route, fields["error"] or NO_CODE)
+        if "first_token_ms" in fields:
+            self._times["first_token_seconds"].labels(route).observe(fields["first_token_ms"] / 1000)
+        if "frames" in fields:
+            self._count("streams", route)
+            self._count("stream_frames", route, by=fields["frames"])
+        for kind in TOKENS:
+            self._count("tokens", model, kind, by=fields.get(f"{kind}_tokens", 0))
+        self._count_tools(fields)
+
+    def _count_tools(self, fields: dict[str, Any]) -> None:
+        calls = fields.get("tool_calls", 0)
+        by_text = min(fields.get("text_calls", 0), calls)
+        self._count("tool_calls", "text", by=by_text)
+        self._count("tool_calls", "native", by=calls - by_text)
+        self._count("tool_requests", by="tool_names" in fields)
+        self._count("echoed_calls", by=fields.get("echoed_calls", 0))
+
+    def count_buffer(self, event: BufferEvent) -> None:
+        self._count(event.kind, event.mode, event.row, event.reason)
+
+    def count_note(self, note: Note) -> None:
+        self._count("tool_notes", note.kind, note.row, note.reason)
+
+    def count_placed(self, placed: Placed) -> None:
+        self._count("continuations", placed.tier, placed.origin)
+
+    def count_open_streams(self, change: int) -> None:
+        self._gauges["streams_open"].inc(change)
+
+    def show_pool(self, census: Census) -> None:
+        for state in STATES:
+            self._gauges["processes"].labels(state).set(getattr(census, state))
+        self._gauges["queue"].set(census.queued)
+        for name in GROWING:
+            self._count(name, by=getattr(census, name) - getattr(self._shown, name))
+        self._shown = census
+
+    def _count(self, name: str, *labels: str, by: float = 1) -> None:
+        if by:
+            counter = self._counters[name]
+            (counter.labels(*labels) if labels else counter).inc(by)
+
+    def render(self) -> bytes:
+        if self._folder is None:
+            return prometheus_client.generate_latest(self.registry)
+        shared = CollectorRegistry()
+        MultiProcessCollector(shared, self._folder)  # type: ignore[no-untyped-call]
+        return prometheus_client.generate_latest(shared)

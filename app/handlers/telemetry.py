@@ -1,0 +1,70 @@
+"""What a worker makes of its requests: counts as they run, and an account of each when it ends."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from app.handlers.meters import Meters
+from app.handlers.recorder import UsageRecorder
+from app.handlers.tool_buffers import COUNTED, BufferEvent, ToolBufferCounters
+from app.lib.account_limits import AccountLimits
+from app.lib.events import Note, Placed
+from app.lib.models import find_base
+from app.pipeline import Backend
+
+log = logging.getLogger("access")
+
+#: Asked by supervisors every few seconds; or by browsers before they ask.
+UNCOUNTED_ROUTES = ("/livez", "/readyz", "/healthz", "/metrics")
+OTHER = "other"
+
+Fields = dict[str, Any]
+
+
+class Telemetry:
+    def __init__(self, backend: Backend, recorder: UsageRecorder, meters: Meters) -> None:
+        self.buffers = ToolBufferCounters()
+        self.meters = meters
+        self._backend = backend
+        self._recorder = recorder
+
+    def note_placed(self, placed: Placed) -> None:
+        self.meters.count_placed(placed)
+
+    def note_limits(self, limits: AccountLimits) -> None:
+        self._recorder.note_limits(limits)
+
+    def note(self, note: Note, mode: str) -> None:
+        if note.kind in COUNTED:
+            event = BufferEvent(note.kind, mode, note.row, note.reason)
+            self.buffers.count(event)
+            self.meters.count_buffer(event)
+        else:
+            self.meters.count_note(note)
+
+    def end(self, fields: Fields) -> None:
+        """Account for a request that has ended, however it did."""
+        if fields.get("route") not in UNCOUNTED_ROUTES and fields.get("method") != "OPTIONS":
+            label = self._label_model(fields.get("model"))
+            self.meters.count_request(fields, label)
+            self._recorder.add(fields, label)
+        write_line(fields)
+
+    def sample(self) -> None:
+        """What is so at this moment, for whoever looks next."""
+        self.meters.show_pool(self._backend.census())
+
+    def _label_model(self, asked: str | None) -> str:
+        """One of the models there are, whatever a client wrote: labels must not grow without bound."""
+        if asked is None:
+            return ""
+        return find_base(self._backend.known_models(), asked) or OTHER
+
+
+def write_line(fields: Fields) -> None:
+    """Log a request; without `log.info`, which looks for its caller at the price of the whole line."""
+    record = logging.LogRecord(log.name, logging.INFO, __file__, 0, "request", None, None)
+    record.fields = fields
+    if log.isEnabledFor(record.levelno):
+        log.handle(record)

@@ -1,0 +1,201 @@
+"""What keys and models used: a row an hour, key and model, and the newest requests one by one."""
+
+from __future__ import annotations
+
+import pathlib
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from app.lib.account_limits import AccountLimits, build_limits
+from app.store.database import Database
+from app.store.usage_schema import MIGRATIONS
+
+FILE_NAME = "usage.sqlite3"
+HOUR_S = 3600
+DAY_S = 24 * HOUR_S
+PRUNE_PERIOD_S = 300.0
+#: What one transaction writes or deletes at most: the worker stands still meanwhile.
+BITE_ROWS = 500
+#: Numbers of a request's log line that add up, as the columns of an hour are named.
+ADDED = (
+    "input_tokens",
+    "cached_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+    "tool_calls",
+)
+BUFFERS = ("tool_buffer_started", "tool_buffer_flushed", "tool_buffer_aborted")
+COLUMNS = ("requests", "errors", *ADDED, *BUFFERS)
+FAILED = 400
+
+Fields = dict[str, Any]
+#: An hour (in hours since the epoch), a key's name, a model.
+Place = tuple[int, str, str]
+
+ADD_HOUR = f"""
+    INSERT INTO hours (hour, key, model, {", ".join(COLUMNS)}) VALUES (?, ?, ?{", ?" * len(COLUMNS)})
+    ON CONFLICT DO UPDATE SET {", ".join(f"{name} = {name} + excluded.{name}" for name in COLUMNS)}
+"""  # noqa: S608  the names are ours
+READ_HOURS = f"""
+    SELECT hour, key, model, {", ".join(COLUMNS)} FROM hours
+    WHERE hour >= ? AND hour < ? AND (? IS NULL OR key = ?) ORDER BY hour, key, model
+"""  # noqa: S608  the names are ours
+READ_ENTRIES = """
+    SELECT number, at_s, entry FROM entries
+    WHERE at_s >= ? AND at_s < ? AND number < ? AND (? IS NULL OR key = ?) ORDER BY number DESC LIMIT ?
+"""
+
+
+#: What goes first, each in bites.
+DROP_OLD_HOURS = f"""
+    DELETE FROM hours WHERE number IN (SELECT number FROM hours WHERE hour < ? LIMIT {BITE_ROWS})
+"""  # noqa: S608  the number is ours
+DROP_OLD_ENTRIES = f"""
+    DELETE FROM entries WHERE number IN (SELECT number FROM entries WHERE at_s < ? LIMIT {BITE_ROWS})
+"""  # noqa: S608  the number is ours
+DROP_EXCESS_ENTRIES = f"""
+    DELETE FROM entries WHERE number IN (
+        SELECT number FROM entries WHERE number <= (SELECT max(number) FROM entries) - ? LIMIT {BITE_ROWS}
+    )
+"""  # noqa: S608  the number is ours
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A request that ended."""
+
+    at_s: float
+    #: One of the models there are, or what stands for the others.
+    model: str
+    #: Those of its log line.
+    fields: Fields
+
+    @property
+    def place(self) -> Place:
+        return int(self.at_s // HOUR_S), self.fields.get("key", ""), self.model
+
+    def count(self) -> Counter[str]:
+        """What it adds to its hour."""
+        fields = self.fields
+        is_failed = "error" in fields or fields.get("status", 0) >= FAILED
+        counts = Counter(requests=1, errors=int(is_failed))
+        for name in ADDED:
+            counts[name] += fields.get(name, 0)
+        for name, value in fields.items():
+            kind = name.partition(".")[0]
+            if kind in BUFFERS:
+                counts[kind] += value
+        return counts
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of time, and whose use of it is asked for; `None` is everybody's."""
+
+    start_s: float
+    end_s: float
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HourRow:
+    hour: int
+    key: str
+    model: str
+    counts: Counter[str]
+
+
+class UsageStore:
+    """One for each worker, all on the same file; any operation may raise StoreFault."""
+
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        days: int,
+        most_entries: int,
+        lock_timeout_s: float = 2.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._days = days
+        self._most_entries = most_entries
+        self._clock = clock
+        self._database = Database(folder / FILE_NAME, MIGRATIONS, lock_timeout_s)
+        self._next_prune_s = 0.0
+
+    def start(self) -> None:
+        """Open; in the worker, after fork."""
+        self._database.open()
+
+    def close(self) -> None:
+        self._database.close()
+
+    def add(self, entries: list[Entry], limits: AccountLimits | None = None) -> None:
+        """Keep these, all or none."""
+        if not entries and limits is None:
+            return
+        rows = [(entry.at_s, entry.fields.get("key", ""), orjson.dumps(entry.fields)) for entry in entries]
+        hours = add_up(entries)
+
+        def keep(connection: sqlite3.Connection) -> None:
+            connection.executemany("INSERT INTO entries (at_s, key, entry) VALUES (?, ?, ?)", rows)
+            for place, counts in hours.items():
+                connection.execute(ADD_HOUR, (*place, *(counts[name] for name in COLUMNS)))
+            if limits is not None:
+                row = (self._clock(), orjson.dumps(limits.to_dict()))
+                connection.execute("INSERT OR REPLACE INTO account VALUES (1, ?, ?)", row)
+
+        self._database.write(keep)
+        self._prune_if_due()
+
+    def read_hours(self, span: Span) -> Iterator[HourRow]:
+        """Every hour that the span touches; read a day at a time, between which others have their turn."""
+        first, behind = int(span.start_s // HOUR_S), int(-(-span.end_s // HOUR_S))
+        first = max(first, int((self._clock() - self._days * DAY_S) // HOUR_S))
+        for day in range(first, behind, 24):
+            until = min(day + 24, behind)
+            for row in self._database.read(READ_HOURS, (day, until, span.key, span.key)):
+                hour, key, model, *counts = row
+                yield HourRow(hour, key, model, Counter(dict(zip(COLUMNS, counts, strict=True))))
+            time.sleep(0)
+
+    def read_entries(self, span: Span, before: int, limit: int) -> list[tuple[int, float, Fields]]:
+        """The newest of the span first, behind the one of that number."""
+        rows = self._database.read(
+            READ_ENTRIES, (span.start_s, span.end_s, before, span.key, span.key, limit)
+        )
+        return [(number, at_s, orjson.loads(entry)) for number, at_s, entry in rows]
+
+    def read_limits(self) -> tuple[float, AccountLimits] | None:
+        """What was told last, and when."""
+        for told_s, limits in self._database.read("SELECT told_s, limits FROM account"):
+            return told_s, build_limits(orjson.loads(limits))
+        return None
+
+    def _prune_if_due(self) -> None:
+        if time.monotonic() < self._next_prune_s:
+            return
+        self._next_prune_s = time.monotonic() + PRUNE_PERIOD_S
+        oldest_s = self._clock() - self._days * DAY_S
+        for sql, parameters in (
+            (DROP_OLD_HOURS, (oldest_s / HOUR_S - 1,)),
+            (DROP_OLD_ENTRIES, (oldest_s,)),
+            (DROP_EXCESS_ENTRIES, (self._most_entries,)),
+        ):
+            self._drop_all(sql, parameters)
+
+    def _drop_all(self, sql: str, parameters: tuple[float]) -> None:
+        while self._database.write(lambda connection: connection.execute(sql, parameters).rowcount):
+            time.sleep(0)
+
+
+def add_up(entries: list[Entry]) -> dict[Place, Counter[str]]:
+    hours: dict[Place, Counter[str]] = {}
+    for entry in entries:
+        hours.setdefault(entry.place, Counter()).update(entry.count())
+    return hours
