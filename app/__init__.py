@@ -9,11 +9,7 @@ import flask
 
 from app.backend.codex import CodexBackend
 from app.handlers import (
-    access,
-    auth,
     chat,
-    cors,
-    guard,
     health,
     http,
     logs,
@@ -26,6 +22,7 @@ from app.handlers import (
 )
 from app.handlers.background import Background
 from app.handlers.clock import Clock
+from app.handlers.door import Door
 from app.handlers.keyring import Keyring
 from app.handlers.lifecycle import Lifecycle, Stores
 from app.handlers.limits import Allowances
@@ -78,7 +75,8 @@ def create_app(
     }
 
     keyring, allowances = Keyring(settings), Allowances(settings)
-    guard_requests(app, settings, telemetry, (keyring, allowances))
+    http.register(app)
+    Door(settings, telemetry, keyring, allowances).guard(app)
     app.register_blueprint(chat.build_blueprint(served, settings, text_patterns))
     app.register_blueprint(responses.build_blueprint(served, settings, stores.responses, background))
     app.register_blueprint(stored_responses.build_blueprint(settings, stores.responses, allowances))
@@ -97,20 +95,3 @@ def open_stores(settings: Settings) -> Stores:
         ResponseStore(settings.state_dir / "responses", limits),
         UsageStore(settings.state_dir / "usage", settings.usage_days, settings.usage_entries),
     )
-
-
-def guard_requests(
-    app: flask.Flask, settings: Settings, telemetry: Telemetry, door: tuple[Keyring, Allowances]
-) -> None:
-    """What every request passes, in order, before its route looks at it, and every reply after."""
-    keyring, allowances = door
-    sharing = cors.Cors(settings.allowed_origins)
-    http.register(app)
-    app.before_request(access.build_begin(settings, telemetry))
-    app.before_request(sharing.answer_preflight)
-    app.before_request(guard.build_check(settings, sharing))
-    app.before_request(auth.build_check(keyring))
-    app.before_request(allowances.build_check())
-    # After-request functions run last to first: the log line is written about the finished reply.
-    app.after_request(access.finish)
-    app.after_request(sharing.add_headers)

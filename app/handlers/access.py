@@ -12,7 +12,6 @@ from typing import Any
 
 import flask
 
-from app.handlers.client import ClientSocket
 from app.handlers.logs import REQUEST_ID, log_body
 from app.handlers.telemetry import Telemetry
 from app.handlers.tool_buffers import COUNTED
@@ -36,7 +35,6 @@ from app.lib.keys import STRANGER, AccessKey
 from app.lib.rate_headers import build_limit_headers
 from app.lib.text_gate import Reason
 from app.pipeline import Client
-from app.settings import Settings
 
 TOLD = (Text, Reasoning, ToolCalled)
 CONTINUATION_HEADER = "x-proxy-continuation"
@@ -192,6 +190,7 @@ class Access:
             fields, self._fields = self._fields, {}
             if fields:
                 self._telemetry.end(fields | {"duration_ms": self._elapsed_ms()})
+                REQUEST_ID.set(None)
 
     def _elapsed_ms(self) -> float:
         return round((time.monotonic() - self._began_s) * 1000, 1)
@@ -220,28 +219,16 @@ class Nobody:
         return False
 
 
-def build_begin(settings: Settings, telemetry: Telemetry) -> Callable[[], None]:
-    def begin() -> None:
-        """Before anything is read: from here on the client may keep us waiting only so long."""
-        request = flask.request
-        client = ClientSocket(request.environ, settings.socket_timeout_s, settings.queue_timeout_s)
-        request_id = find_request_id(request.headers.get("x-request-id", ""))
-        REQUEST_ID.set(request_id)
-        access = flask.g.access = Access(client, request_id, telemetry)
-        route = request.url_rule.rule if request.url_rule else None
-        access.note(method=request.method, path=request.path[:LONGEST_PATH], route=route, key=STRANGER.name)
-
-    return begin
+def begin(request: flask.Request, client: Client, telemetry: Telemetry) -> Access:
+    """Before anything is read."""
+    request_id = find_request_id(request.headers.get("x-request-id", ""))
+    REQUEST_ID.set(request_id)
+    access = Access(client, request_id, telemetry)
+    route = request.url_rule.rule if request.url_rule else None
+    access.note(method=request.method, path=request.path[:LONGEST_PATH], route=route, key=STRANGER.name)
+    return access
 
 
 def find_request_id(asked: str) -> str:
     """The client's own id, if it is one that can stand in a header and a log."""
     return asked if ID.fullmatch(asked) else f"req_{secrets.token_hex(12)}"
-
-
-def finish(response: flask.Response) -> flask.Response:
-    access: Access = flask.g.access
-    response.headers.update(access.headers)
-    access.note(request_id=access.request_id, status=response.status_code)
-    response.call_on_close(access.close)
-    return response

@@ -15,20 +15,20 @@ from app.lib.keys import ANYBODY, AccessKey, Role
 KEYLESS = ("health", "metrics")
 
 
-def build_check(keyring: Keyring) -> Callable[[], None]:
-    def check_key() -> None:
-        if flask.request.blueprint not in KEYLESS:
-            flask.g.access.welcome(identify(keyring))
+def build_check(keyring: Keyring) -> Callable[[flask.Request, Access], None]:
+    def check_key(request: flask.Request, access: Access) -> None:
+        if request.blueprint not in KEYLESS:
+            access.welcome(identify(request, keyring))
 
     return check_key
 
 
-def identify(keyring: Keyring) -> AccessKey:
+def identify(request: flask.Request, keyring: Keyring) -> AccessKey:
     """Whose request this is; raises for a stranger's."""
     if keyring.is_open:
         return ANYBODY
     # WSGI hands header bytes over as latin-1; encoding gives the client's bytes back.
-    scheme, _, given = flask.request.headers.get("authorization", "").partition(" ")
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
     key = keyring.find(given.strip().encode("latin-1")) if scheme.lower() == "bearer" else None
     if key is None:
         raise InvalidKey("Send a valid key as `Authorization: Bearer …`.")

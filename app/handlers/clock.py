@@ -20,13 +20,18 @@ class Clock:
         """Begin; in the worker, after fork."""
         threading.Thread(target=self._run, name="clock", daemon=True).start()
 
-    def stop(self) -> None:
+    def close(self) -> None:
+        """Do it once more, and no more."""
         self._stopped.set()
+        self._tick()
 
     def _run(self) -> None:
         while not self._stopped.wait(PERIOD_S):
-            for chore in self._chores:
-                try:
-                    chore()
-                except Exception:
-                    log.exception("a chore failed")
+            self._tick()
+
+    def _tick(self) -> None:
+        for chore in self._chores:
+            try:
+                chore()
+            except Exception:
+                log.exception("a chore failed")

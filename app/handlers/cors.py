@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 
 import flask
+from werkzeug.datastructures import Headers
+
+from app.handlers.access import Access
 
 RATE_LIMITS = [
     *(f"x-ratelimit-{about}-requests" for about in ("limit", "remaining", "reset")),
@@ -34,29 +37,28 @@ class Cors:
     def allows(self, origin: str) -> bool:
         return self._allowed.fullmatch(origin) is not None
 
-    def answer_preflight(self) -> flask.Response | None:
-        """A browser asks before it sends a key, so this comes before the key is checked."""
-        return flask.Response(status=204) if flask.request.method == "OPTIONS" else None
-
-    def add_headers(self, response: flask.Response) -> flask.Response:
+    def add_headers(self, request: flask.Request, response: flask.Response) -> None:
         response.headers.add("vary", "Origin")
-        origin = flask.request.headers.get("origin", "")
+        origin = request.headers.get("origin", "")
         if self.allows(origin):
             response.headers["access-control-allow-origin"] = origin
             response.headers["access-control-expose-headers"] = EXPOSED
-            if flask.request.method == "OPTIONS":
-                self._allow_request(response)
-        return response
+            if request.method == "OPTIONS":
+                allow_request(request.headers, response)
 
-    @staticmethod
-    def _allow_request(response: flask.Response) -> None:
-        asked = flask.request.headers
-        response.headers["access-control-allow-methods"] = "GET, POST, DELETE, OPTIONS"
-        response.headers["access-control-max-age"] = "600"
-        if "access-control-request-headers" in asked:
-            response.headers["access-control-allow-headers"] = asked["access-control-request-headers"]
-        if asked.get("access-control-request-private-network") == "true":
-            response.headers["access-control-allow-private-network"] = "true"
+
+def answer_preflight(request: flask.Request, _: Access) -> flask.Response | None:
+    """A browser asks before it sends a key, so this comes before the key is checked."""
+    return flask.Response(status=204) if request.method == "OPTIONS" else None
+
+
+def allow_request(asked: Headers, response: flask.Response) -> None:
+    response.headers["access-control-allow-methods"] = "GET, POST, DELETE, OPTIONS"
+    response.headers["access-control-max-age"] = "600"
+    if "access-control-request-headers" in asked:
+        response.headers["access-control-allow-headers"] = asked["access-control-request-headers"]
+    if asked.get("access-control-request-private-network") == "true":
+        response.headers["access-control-allow-private-network"] = "true"
 
 
 def to_pattern(origin: str) -> str:

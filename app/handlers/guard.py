@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import urllib.parse
 from collections.abc import Callable
 
 import flask
 
+from app.handlers.access import Access
 from app.handlers.cors import Cors
 from app.lib.errors import Forbidden
 from app.settings import Settings
@@ -18,12 +20,11 @@ LOOPBACK_NAME = "localhost"
 FORWARDED = ("x-forwarded-for", "x-forwarded-host", "x-real-ip", "forwarded", "via")
 
 
-def build_check(settings: Settings, sharing: Cors) -> Callable[[], None]:
+def build_check(settings: Settings, sharing: Cors) -> Callable[[flask.Request, Access], None]:
     allowed = frozenset(host.lower() for host in settings.allowed_hosts)
     names_loopback_only = settings.is_open and not allowed
 
-    def check_way() -> None:
-        request = flask.request
+    def check_way(request: flask.Request, _: Access) -> None:
         if request.blueprint == "health":  # asked by whatever name supervisors have for it
             return
         host = split_host(request.host)
@@ -72,6 +73,7 @@ def split_host(host: str) -> str:
     return name.partition(":")[0].removesuffix(".")
 
 
+@functools.lru_cache(64)
 def is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback

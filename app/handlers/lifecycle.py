@@ -62,6 +62,6 @@ class Lifecycle:
         self._backend.drain(time.monotonic())
         self._background.wait(LAST_WORDS_S)
         self._backend.close()
-        self._clock.stop()
+        self._clock.close()
         self._recorder.close()
         self._stores.close()

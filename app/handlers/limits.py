@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 
 import flask
 
@@ -78,12 +77,8 @@ class Allowances:
             found = self._by_digest[key.digest] = Allowance(limits)
         return found
 
-    def build_check(self) -> Callable[[], None]:
-        def check_limits() -> None:
-            if flask.request.endpoint in ANSWERING:
-                access: Access = flask.g.access
-                allowance = flask.g.allowance = self.find(access.key)
-                allowance.enter(access)
-                allowance.take_request(access)
-
-        return check_limits
+    def check(self, request: flask.Request, access: Access) -> None:
+        if request.endpoint in ANSWERING:
+            allowance = flask.g.allowance = self.find(access.key)
+            allowance.enter(access)
+            allowance.take_request(access)

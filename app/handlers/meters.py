@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import prometheus_client
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Gauge, Histogram
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from app.handlers.tool_buffers import BufferEvent
@@ -64,7 +65,7 @@ class Meters:
         self._folder = folder
         self.registry = registry = CollectorRegistry()
         self._counters = {
-            name: Counter(f"codex_{name}", about, labels, registry=registry)
+            name: prometheus_client.Counter(f"codex_{name}", about, labels, registry=registry)
             for name, about, labels in COUNTERS
         }
         self._gauges = {
@@ -77,17 +78,20 @@ class Meters:
         }
         for times in self._times.values():
             times.labels(NO_ROUTE)  # opens its file now, not amid the requests
+        #: What was counted since it was last published, by name and labels.
+        self._fresh: Counter[tuple[str, ...]] = Counter()
+        self._measured: list[tuple[str, str, float]] = []
         self._shown = Census()
 
     def count_request(self, fields: dict[str, Any], model: str) -> None:
         """A request that ended, by the fields of its log line."""
         route = fields.get("route") or NO_ROUTE
         self._count("requests", route, model, str(fields.get("status", 0)))
-        self._times["request_seconds"].labels(route).observe(fields["duration_ms"] / 1000)
+        self._measured.append(("request_seconds", route, fields["duration_ms"] / 1000))
         if "error" in fields:
             self._count("errors", route, fields["error"] or NO_CODE)
         if "first_token_ms" in fields:
-            self._times["first_token_seconds"].labels(route).observe(fields["first_token_ms"] / 1000)
+            self._measured.append(("first_token_seconds", route, fields["first_token_ms"] / 1000))
         if "frames" in fields:
             self._count("streams", route)
             self._count("stream_frames", route, by=fields["frames"])
@@ -123,10 +127,19 @@ class Meters:
             self._count(name, by=getattr(census, name) - getattr(self._shown, name))
         self._shown = census
 
-    def _count(self, name: str, *labels: str, by: float = 1) -> None:
+    def _count(self, name: str, *labels: str, by: int = 1) -> None:
         if by:
+            self._fresh[name, *labels] += by
+
+    def publish(self) -> None:
+        """Hand over what was counted: once for many requests, since each handing over costs as much."""
+        fresh, self._fresh = self._fresh, Counter()
+        for (name, *labels), count in fresh.items():
             counter = self._counters[name]
-            (counter.labels(*labels) if labels else counter).inc(by)
+            (counter.labels(*labels) if labels else counter).inc(count)
+        measured, self._measured = self._measured, []
+        for name, route, seconds in measured:
+            self._times[name].labels(route).observe(seconds)
 
     def render(self) -> bytes:
         if self._folder is None:

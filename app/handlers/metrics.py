@@ -17,7 +17,7 @@ def build_blueprint(telemetry: Telemetry, keyring: Keyring) -> flask.Blueprint:
     @blueprint.get("/metrics")
     def show() -> flask.Response:
         if not is_local(flask.request):  # Prometheus on this machine needs no key
-            flask.g.access.welcome(identify(keyring))
+            flask.g.access.welcome(identify(flask.request, keyring))
             require_admin(flask.g.access)
         telemetry.sample()
         return flask.Response(telemetry.meters.render(), content_type=CONTENT_TYPE_LATEST)

@@ -54,6 +54,7 @@ class Telemetry:
     def sample(self) -> None:
         """What is so at this moment, for whoever looks next."""
         self.meters.show_pool(self._backend.census())
+        self.meters.publish()
 
     def _label_model(self, asked: str | None) -> str:
         """One of the models there are, whatever a client wrote: labels must not grow without bound."""

@@ -141,6 +141,7 @@ def fold_calls(deltas: list[dict[str, Any]]) -> tuple[tuple[str, str], ...]:
 
 def read_counters(app: flask.Flask, *prefixes: str) -> dict[str, float]:
     """What was counted, by name and labels, of the counters that begin so."""
+    app.extensions["telemetry"].sample()
     return {
         name_sample(sample): sample.value
         for metric in app.extensions["telemetry"].meters.registry.collect()
