@@ -24,6 +24,7 @@ from app.settings import Settings, SettingsError
 DEMO_MODEL = "demo"
 # What a codex process inherits: where to find things, and the network's way out.
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 INHERITED = (
     *("PATH", "LANG", "LC_ALL", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR"),
     *PROXIES,
@@ -124,7 +125,7 @@ class CodexHome:
         """What a codex process sees: nothing of ours but what it needs to run."""
         environ = self._settings.environ
         inherited = {name: environ[name] for name in (*INHERITED, *self._key_names()) if name in environ}
-        return inherited | {
+        return with_direct_loopback(inherited) | {
             "HOME": str(self.path),
             "CODEX_HOME": str(self.path),
             "CODEX_SQLITE_HOME": str(folder),
@@ -177,6 +178,14 @@ class CodexHome:
         except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
             raise SettingsError(f"the codex binary {self.binary} does not start: {error}") from error
         return models
+
+
+def with_direct_loopback(environ: dict[str, str]) -> dict[str, str]:
+    """No proxy knows of what is served on this machine: the demo model, an operator's own."""
+    if not any(name.upper() in PROXIES for name in environ):
+        return environ
+    direct = [environ[name] for name in ("NO_PROXY", "no_proxy") if name in environ]
+    return environ | dict.fromkeys(("NO_PROXY", "no_proxy"), ",".join([*direct, *LOOPBACK]))
 
 
 def find_binary(settings: Settings) -> pathlib.Path:

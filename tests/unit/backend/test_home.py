@@ -22,6 +22,7 @@ from app.backend.home import (
     is_abandoned,
     merge,
     read_overrides,
+    with_direct_loopback,
     write_atomically,
 )
 from app.lib.models import parse_model
@@ -218,7 +219,8 @@ def test_a_process_inherits_nothing_of_ours(state_dir: pathlib.Path) -> None:
     home = CodexHome(Settings(state_dir=state_dir, codex_config_file=str(provider), environ=environ))
     assert home.environment(pathlib.Path("/own")) == {
         "PATH": "/bin",
-        "no_proxy": "x",
+        "no_proxy": "x,localhost,127.0.0.1,::1",
+        "NO_PROXY": "x,localhost,127.0.0.1,::1",
         "OWN_KEY": "k",
         "OWN_TEAM": "t",
         "HOME": str(state_dir / "codex-home"),
@@ -226,6 +228,26 @@ def test_a_process_inherits_nothing_of_ours(state_dir: pathlib.Path) -> None:
         "CODEX_SQLITE_HOME": "/own",
         "RUST_LOG": "error",
     }
+
+
+@pytest.mark.parametrize(
+    ("environ", "added"),
+    [
+        pytest.param({}, {}, id="no-proxy-at-all"),
+        pytest.param(
+            {"HTTPS_PROXY": "http://proxy:3128"},
+            dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1,::1"),
+            id="a-proxy",
+        ),
+        pytest.param(
+            {"http_proxy": "http://proxy:3128", "NO_PROXY": ".lan", "no_proxy": ".home"},
+            dict.fromkeys(("NO_PROXY", "no_proxy"), ".lan,.home,localhost,127.0.0.1,::1"),
+            id="and-what-goes-around-it",
+        ),
+    ],
+)
+def test_loopback_goes_around_a_proxy(environ: dict[str, str], added: dict[str, str]) -> None:
+    assert with_direct_loopback(environ) == environ | added
 
 
 def test_write_atomically(tmp_path: pathlib.Path) -> None:
