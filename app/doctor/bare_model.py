@@ -88,10 +88,7 @@ def read_to_the_end(threads: Threads, deadline_s: float) -> str:
 
 def judge(bodies: list[dict[str, Any]], prompt: Prompt, failure: str) -> Difference:
     if not bodies:
-        raise Unfit(
-            f"codex sent nothing to a model on loopback ({failure}): behind an HTTP proxy set "
-            "NO_PROXY=127.0.0.1"
-        )
+        raise Unfit(f"codex sent nothing to a model on loopback ({failure})")
     return compare(bodies, prompt.items, OFFERED)
 
 
