@@ -27,15 +27,29 @@ def make_meters_folder():
 make_meters_folder()
 
 import gunicorn.util  # noqa: E402
+from gunicorn import glogging  # noqa: E402
+from gunicorn.http.errors import ParseException  # noqa: E402
 from prometheus_client import multiprocess  # noqa: E402
 
+from app.handlers.logs import JsonFormatter, build_redactor  # noqa: E402
 from app.handlers.malformed import write_error  # noqa: E402
+from app.handlers.pieces import discard  # noqa: E402
 from app.settings import Settings  # noqa: E402
 
 # What gunicorn says by itself, of a request that it cannot read, is in the API's own words too.
 gunicorn.util.write_error = write_error
 
 settings = Settings.from_env()
+
+
+class logger_class(glogging.Logger):  # noqa: N801  what gunicorn calls the setting
+    """gunicorn's own lines, which quote what it could not read, are like all others: without keys."""
+
+    def setup(self, cfg):
+        super().setup(cfg)
+        for handler in self.error_log.handlers:
+            handler.setFormatter(JsonFormatter(build_redactor(settings)))
+
 
 bind = f"[{settings.host}]:{settings.port}" if ":" in settings.host else f"{settings.host}:{settings.port}"
 workers = settings.workers
@@ -90,6 +104,11 @@ def when_ready(server):
     )
 
 
+def post_fork(server, worker):
+    """Until it has handlers of its own, a worker would note a SIGTERM as its parent does, and not heed it."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def post_worker_init(worker):
     """Start what a worker has after fork, and let SIGTERM set the time by which streams end themselves."""
     lifecycle = worker.wsgi.extensions["lifecycle"]
@@ -104,6 +123,15 @@ def post_worker_init(worker):
     # A terminal's Ctrl-C reaches the whole group; the master's word to stop is enough.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     lifecycle.start()
+
+
+def post_request(worker, req, environ, resp):
+    """Do not leave an answer that came early to the reset of its connection; nor wait long for its client."""
+    is_read = False
+    with contextlib.suppress(OSError, ParseException), worker.timeout_ctx():
+        is_read = discard(req.body, 2 * settings.max_body_bytes)
+    if not is_read:
+        req.force_close()
 
 
 def worker_exit(server, worker):
