@@ -37,7 +37,7 @@ trace: venv
 	@exec $(PY) -m app trace '$(ID)' $(LOG)
 
 smoke:
-	@BASE_URL='$(BASE_URL)' KEY='$(KEY)' MODEL='$(MODEL)' sh tests/smoke/run.sh
+	@sh tests/smoke/run.sh
 
 test: venv-dev
 	@rm -f .coverage .coverage.*

@@ -55,17 +55,17 @@ def create_app(
     `text_patterns` are further spellings of tool calls in text, known to every request.
     """
     logs.configure(settings)
-    app = Gateway(__name__, static_folder=None)
-    app.url_map.merge_slashes = False  # a JSON 404 instead of a redirect
-    app.config.update(MAX_CONTENT_LENGTH=settings.max_body_bytes, MAX_JSON_DEPTH=settings.max_json_depth)
+    app = build_flask(settings)
     served = app.extensions["backend"] = backend or CodexBackend(settings)
     stores = open_stores(settings)
     recorder = UsageRecorder(stores.usage)
-    telemetry = Telemetry(served, recorder, Meters(settings.environ.get(SHARED_METERS)))
+    redactor = logs.build_redactor(settings)
+    telemetry = Telemetry(served, recorder, Meters(settings.environ.get(SHARED_METERS)), redactor)
     bodies = SlowBodies(settings.socket_timeout_s)
     background = Background(settings.max_background)
     clock = Clock([bodies.end_late, telemetry.sample])
     app.extensions |= {
+        "redactor": redactor,
         "telemetry": telemetry,
         "tool_buffers": telemetry.buffers,
         "slow_bodies": bodies,
@@ -74,18 +74,25 @@ def create_app(
         "lifecycle": Lifecycle(served, stores, background, recorder, clock),
     }
 
-    keyring, allowances = Keyring(settings), Allowances(settings)
-    http.register(app)
-    Door(settings, telemetry, keyring, allowances).guard(app)
+    keyring = Keyring(settings)
+    Door(settings, telemetry, keyring, Allowances(settings)).guard(app)
     app.register_blueprint(chat.build_blueprint(served, settings, text_patterns))
     app.register_blueprint(responses.build_blueprint(served, settings, stores.responses, background))
-    app.register_blueprint(stored_responses.build_blueprint(settings, stores.responses, allowances))
+    app.register_blueprint(stored_responses.build_blueprint(settings, stores.responses))
     app.register_blueprint(models.build_blueprint(served))
     app.register_blueprint(usage.build_blueprint(stores.usage, recorder))
     app.register_blueprint(metrics.build_blueprint(telemetry, keyring))
     app.register_blueprint(health.build_blueprint(served))
     if settings.serves_test_endpoints:
         app.register_blueprint(testing.build_blueprint(telemetry.buffers))
+    return app
+
+
+def build_flask(settings: Settings) -> flask.Flask:
+    app = Gateway(__name__, static_folder=None)
+    app.url_map.merge_slashes = False  # a JSON 404 instead of a redirect
+    app.config.update(MAX_CONTENT_LENGTH=settings.max_body_bytes, MAX_JSON_DEPTH=settings.max_json_depth)
+    http.register(app)
     return app
 
 

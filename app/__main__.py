@@ -18,6 +18,7 @@ from app.settings import Settings, SettingsError
 from app.trace import render, stitch
 
 GUNICORN_CONFIG = pathlib.Path(__file__).parent.parent / "config" / "gunicorn.conf.py"
+STDIN_FD = 0
 # What is made from here on is nobody else's to read.
 UMASK = 0o077
 
@@ -69,8 +70,11 @@ def make_key(arguments: Arguments, settings: Settings) -> int:
 
 def trace(arguments: Arguments, _: Settings) -> int:
     """Tell what a log says of one request."""
-    with open(arguments.log, errors="replace") if arguments.log else sys.stdin as lines:
-        found = stitch(lines, arguments.id)
+    try:
+        with open(arguments.log or STDIN_FD, encoding="utf-8", errors="replace") as lines:
+            found = stitch(lines, arguments.id)
+    except OSError as error:
+        raise CannotRun(f"{arguments.log}: {error.strerror}") from error
     sys.stdout.writelines(f"{render(line)}\n" for line in found)
     if not found:
         raise CannotRun(f"no line of the log is about {arguments.id}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.knobs import (
@@ -17,8 +18,10 @@ from app.knobs import (
     parse_size,
 )
 from app.lib.keys import KeyLimits
+from app.lib.loopback import is_loopback, split_host
 
-LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
+#: The shortest key that is found again in whatever is written down.
+SHORTEST_KEY = 8
 DEFAULT_ORIGINS = ("app://obsidian.md", "capacitor://localhost", "http://localhost:*", "http://127.0.0.1:*")
 
 
@@ -93,6 +96,31 @@ class AccessSettings:
     def is_open(self) -> bool:
         """Whether nobody needs a key."""
         return not (self.api_keys or self.admin_keys or self.api_keys_file)
+
+    def find_fault(self, environ: Mapping[str, str]) -> str:
+        """What does not go together: who could come in that should not; empty if all is well."""
+        by_variable = {"PROXY_API_KEY": self.api_keys, "PROXY_ADMIN_KEY": self.admin_keys}
+        for name, keys in by_variable.items():
+            if environ.get(name) and not keys:
+                return f"{name}: holds no key"
+            if any(len(key) < SHORTEST_KEY for key in keys):
+                return f"{name}: a key must have at least {SHORTEST_KEY} characters"
+        if set(self.api_keys) & set(self.admin_keys):
+            return "PROXY_ADMIN_KEY: shares a key with PROXY_API_KEY; a key has one role"
+        return self._find_opening() if self.is_open else ""
+
+    def _find_opening(self) -> str:
+        """By what name others than this machine could reach a gateway that asks for no key."""
+        if not is_loopback(self.host):
+            return (
+                f"PROXY_HOST={self.host}: an open gateway listens on loopback only; "
+                "set PROXY_API_KEY or PROXY_HOST=127.0.0.1"
+            )
+        for host in self.allowed_hosts:
+            if not is_loopback(split_host(host)):
+                rule = "an open gateway has loopback's names only; set PROXY_API_KEY"
+                return f"PROXY_ALLOWED_HOSTS={host}: {rule}"
+        return ""
 
     @property
     def key_limits(self) -> KeyLimits:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.access_settings import LOOPBACK_HOSTS, AccessSettings
+from app.access_settings import AccessSettings
 from app.knobs import (
     ALLOWED,
     knob,
@@ -212,13 +212,8 @@ class Settings(AccessSettings, ProcessSettings):
             if each.metadata and environ.get(each.metadata["name"])
         }
         settings = cls(**given, environ=dict(environ))
-        if settings.is_open and settings.host not in LOOPBACK_HOSTS:
-            raise SettingsError(
-                f"PROXY_HOST={settings.host}: an open gateway listens on loopback only; "
-                "set PROXY_API_KEY or PROXY_HOST=127.0.0.1"
-            )
-        if set(settings.api_keys) & set(settings.admin_keys):
-            raise SettingsError("PROXY_ADMIN_KEY: shares a key with PROXY_API_KEY; a key has one role")
+        if complaint := settings.find_fault(environ):
+            raise SettingsError(complaint)
         return settings
 
     @property

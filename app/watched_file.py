@@ -25,6 +25,7 @@ class WatchedFile(Generic[T]):
         self._missing = missing
         self._complain = complain
         self._stamp: Stamp | None = None
+        self._complained_of: Stamp | None = None
         self._value = missing
 
     def read(self) -> T:
@@ -33,16 +34,19 @@ class WatchedFile(Generic[T]):
         except OSError:
             self._stamp, self._value = None, self._missing
             return self._value
-        stamp = about.st_ino, about.st_size, about.st_mtime_ns
+        # When its owner or mode changed counts too: it may be readable now.
+        stamp = about.st_ino, about.st_size, about.st_ctime_ns
         if stamp != self._stamp:
-            self._stamp = stamp
-            self._renew()
+            self._renew(stamp)
         return self._value
 
-    def _renew(self) -> None:
+    def _renew(self, stamp: Stamp) -> None:
         try:
             with open(self._path, "rb") as file:
-                self._value = self._parse(file.read())
+                data = file.read()
+            self._stamp = stamp  # what cannot be read, perhaps for a moment, is tried again
+            self._value = self._parse(data)
         except (OSError, ValueError, TypeError) as error:  # it may be on its way; it changes again then
-            if self._complain:
+            if self._complain and stamp != self._complained_of:
                 self._complain(error)
+            self._complained_of = stamp

@@ -32,14 +32,12 @@ from gunicorn.http.errors import ParseException  # noqa: E402
 from prometheus_client import multiprocess  # noqa: E402
 
 from app.handlers.logs import JsonFormatter, build_redactor  # noqa: E402
-from app.handlers.malformed import write_error  # noqa: E402
-from app.handlers.pieces import discard  # noqa: E402
+from app.handlers.malformed import build_write_error  # noqa: E402
+from app.handlers.pieces import discard, take_turns  # noqa: E402
 from app.settings import Settings  # noqa: E402
 
-# What gunicorn says by itself, of a request that it cannot read, is in the API's own words too.
-gunicorn.util.write_error = write_error
-
 settings = Settings.from_env()
+redactor = build_redactor(settings)
 
 
 class logger_class(glogging.Logger):  # noqa: N801  what gunicorn calls the setting
@@ -48,7 +46,7 @@ class logger_class(glogging.Logger):  # noqa: N801  what gunicorn calls the sett
     def setup(self, cfg):
         super().setup(cfg)
         for handler in self.error_log.handlers:
-            handler.setFormatter(JsonFormatter(build_redactor(settings)))
+            handler.setFormatter(JsonFormatter(redactor))
 
 
 bind = f"[{settings.host}]:{settings.port}" if ":" in settings.host else f"{settings.host}:{settings.port}"
@@ -111,7 +109,9 @@ def post_fork(server, worker):
 
 def post_worker_init(worker):
     """Start what a worker has after fork, and let SIGTERM set the time by which streams end themselves."""
-    lifecycle = worker.wsgi.extensions["lifecycle"]
+    lifecycle, telemetry = (worker.wsgi.extensions[name] for name in ("lifecycle", "telemetry"))
+    # What gunicorn says by itself, of a request that it cannot read, is in the API's own words, and counts.
+    gunicorn.util.write_error = build_write_error(redactor, telemetry.end)
     stop = signal.getsignal(signal.SIGTERM)
 
     def drain(signum, frame):
@@ -125,13 +125,20 @@ def post_worker_init(worker):
     lifecycle.start()
 
 
+def pre_request(worker, req):
+    take_turns(req.unreader)
+
+
 def post_request(worker, req, environ, resp):
     """Do not leave an answer that came early to the reset of its connection; nor wait long for its client."""
     is_read = False
-    with contextlib.suppress(OSError, ParseException), worker.timeout_ctx():
+    with contextlib.suppress(KeyError, OSError, ParseException), worker.timeout_ctx():
         is_read = discard(req.body, 2 * settings.max_body_bytes)
+        # How long the next request may be waited for is gunicorn's to say.
+        environ["gunicorn.socket"].settimeout(None)
     if not is_read:
         req.force_close()
+    req.unreader.turns.rest()
 
 
 def worker_exit(server, worker):

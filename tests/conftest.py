@@ -11,6 +11,7 @@ import flask
 import pytest
 
 from app import create_app
+from app.handlers.logs import REQUEST_ID
 from app.settings import Settings
 from tests.support.scripted_backend import ScriptedBackend
 
@@ -32,6 +33,7 @@ def app(
     gateway = create_app(dataclasses.replace(gateway_settings, state_dir=tmp_path), backend)
     yield gateway
     gateway.extensions["lifecycle"].close()
+    REQUEST_ID.set(None)  # of a reply that the test never closed
 
 
 class Recorder(logging.Handler):

@@ -24,7 +24,7 @@ LOGIN_PATIENCE_S = 30.0
 
 
 class Keeper:
-    """One thread a worker; whatever goes wrong in it, it goes on."""
+    """One thread a worker, and a small one beside it; whatever goes wrong in it, it goes on."""
 
     def __init__(self, pool: Pool, home: CodexHome, drain: Drain) -> None:
         self._login = LoginKeeper(home.login, home.path / "refresh.lock", self._refresh_login)
@@ -37,6 +37,7 @@ class Keeper:
     def start(self) -> None:
         """Begin; in the worker, after fork."""
         run_beside(self._keep)
+        run_beside(self._trim)
 
     def stop(self) -> None:
         self._is_stopping = True
@@ -57,12 +58,17 @@ class Keeper:
 
     def _tidy(self) -> None:
         self._pool.retire(SPARE_LIFETIME_S)
-        self._home.trim_last_words()
         if self._drain.is_set:
             self._pool.drop_parked()
         if time.monotonic() >= self._next_sweep_s:
             self._next_sweep_s = time.monotonic() + SWEEP_PERIOD_S
             self._home.sweep()
+
+    def _trim(self) -> None:
+        """By itself: a process that never says hello is waited for, and may write all the while."""
+        while not self._is_stopping:
+            self._home.trim_last_words()
+            time.sleep(PERIOD_S)
 
     def _refresh_login(self) -> None:
         # Before everyone in the line: without a login none of them is served.

@@ -33,7 +33,7 @@ from app.lib.events import (
     TurnFailed,
 )
 from app.lib.tool_call_shapes import is_echo
-from app.lib.usage import Usage
+from app.lib.usage import NOTHING_USED, Usage
 
 Params = dict[str, Any]
 
@@ -46,7 +46,6 @@ INCOMPLETE = {
 SEARCH_KINDS = set(SearchKind)
 # What says nothing of the model: the user's own message, and a question about a call that it made before.
 NOT_THE_MODEL = ("userMessage", "dynamicToolCall")
-NOTHING_USED = Usage()
 RESPONSE_ENDS = (ResponseDone, Retrying)
 
 

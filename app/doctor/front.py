@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import urllib.parse
 from collections.abc import Iterator
 
@@ -10,6 +9,7 @@ from app.backend.home import DEMO_MODEL
 from app.doctor.findings import Finding, note, ok, wrong
 from app.doctor.patient import Patient, Unfit
 from app.doctor.wire import Reply, Unreached, Untrusted, Wire
+from app.lib.loopback import is_loopback
 from app.settings import Settings
 
 FRONT = "front"
@@ -128,10 +128,3 @@ def judge_stream(reply: Reply) -> Finding:
         return ok(FRONT, f"streams arrive as they are written ({pieces} pieces in {spread_s:.1f} s)")
     advice = "`proxy_buffering off` and `gzip off` for /v1/"
     return wrong(FRONT, f"a stream was held up (pieces: {pieces}, in {spread_s:.1f} s): {advice}")
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -33,7 +33,9 @@ from app.lib.events import (
 )
 from app.lib.keys import STRANGER, AccessKey
 from app.lib.rate_headers import build_limit_headers
+from app.lib.redaction import redact
 from app.lib.text_gate import Reason
+from app.lib.usage import NOTHING_USED
 from app.pipeline import Client
 
 TOLD = (Text, Reasoning, ToolCalled)
@@ -78,11 +80,11 @@ class Access:
     def detach(self) -> Access:
         """An account for what goes on when this request is answered; no client can leave it.
 
-        What was noted so far moves there, so that nothing is counted twice.
+        What was noted so far moves there, so that nothing is counted twice, the request itself neither.
         """
         detached = Access(Nobody(), self.request_id, self._telemetry)
         detached.key = self.key
-        detached.note(**self._fields, request_id=self.request_id, status=200)
+        detached.note(**self._fields, request_id=self.request_id, status=200, background=True)
         self._fields = {name: self._fields[name] for name in ("method", "path", "route", "key", "model")}
         return detached
 
@@ -124,7 +126,7 @@ class Access:
                 note(self, event)
 
     def _note_beginning(self, batch: list[TurnEvent]) -> None:
-        if batch and not isinstance(batch[-1], PRELUDE):
+        if any(not isinstance(event, PRELUDE) for event in batch):
             self._fields.setdefault("first_event_ms", self._elapsed_ms())
         if any(isinstance(event, TOLD) for event in batch):
             self._fields["first_token_ms"] = self._elapsed_ms()
@@ -161,7 +163,9 @@ class Access:
         self.note(**completed.usage.to_dict())
 
     def _note_failure(self, failed: Failed) -> None:
-        self.note(error=failed.error.code)
+        if "error" not in self._fields:  # a turn that broke fails again when it is closed
+            used = failed.usage.to_dict() if failed.usage != NOTHING_USED else {}
+            self.note(error=failed.error.code, **used)
 
     def _count(self, note: Note) -> None:
         counted = ".".join(filter(None, (note.kind, note.row, note.reason)))
@@ -230,5 +234,6 @@ def begin(request: flask.Request, client: Client, telemetry: Telemetry) -> Acces
 
 
 def find_request_id(asked: str) -> str:
-    """The client's own id, if it is one that can stand in a header and a log."""
-    return asked if ID.fullmatch(asked) else f"req_{secrets.token_hex(12)}"
+    """The client's own id, if it is one that can stand in a header and a log, and no key."""
+    is_fit = ID.fullmatch(asked) and redact(asked) == asked
+    return asked if is_fit else f"req_{secrets.token_hex(12)}"

@@ -144,7 +144,7 @@ def ask(question: Callable[[], T]) -> T:
     try:
         return question()
     except StoreFault as error:
-        raise StoreUnavailable(f"Stored responses are out of reach: {error}") from error
+        raise StoreUnavailable(f"What is stored is out of reach: {error}") from error
     except TooMuch as error:
         raise ContextTooLong("What the request goes on from is larger than can be read for it.") from error
 

@@ -29,7 +29,9 @@ def identify(request: flask.Request, keyring: Keyring) -> AccessKey:
         return ANYBODY
     # WSGI hands header bytes over as latin-1; encoding gives the client's bytes back.
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    key = keyring.find(given.strip().encode("latin-1")) if scheme.lower() == "bearer" else None
+    given = given.strip()
+    # Nothing is no key, even where its hash got into the keys file.
+    key = keyring.find(given.encode("latin-1")) if given and scheme.lower() == "bearer" else None
     if key is None:
         raise InvalidKey("Send a valid key as `Authorization: Bearer …`.")
     return key

@@ -64,6 +64,7 @@ class ChatEndpoint:
         )
 
     def create(self) -> flask.Response:
+        flask.g.allowance.admit(flask.g.access)
         asked = read_mode(flask.request.headers.get(MODE_HEADER))
         request: ChatRequest = load_body(self._schema, read_json())
         settings = self._settings

@@ -31,7 +31,7 @@ class Door:
             answer_preflight,
             guard.build_check(settings, self._sharing),
             auth.build_check(keyring),
-            allowances.check,
+            allowances.hand_out,
         )
 
     def guard(self, app: flask.Flask) -> None:

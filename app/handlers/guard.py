@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import ipaddress
 import urllib.parse
 from collections.abc import Callable
 
@@ -12,16 +10,19 @@ import flask
 from app.handlers.access import Access
 from app.handlers.cors import Cors
 from app.lib.errors import Forbidden
+from app.lib.loopback import is_loopback, split_host
 from app.settings import Settings
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
-LOOPBACK_NAME = "localhost"
 #: What a proxy adds; whoever it speaks for is not on this machine.
-FORWARDED = ("x-forwarded-for", "x-forwarded-host", "x-real-ip", "forwarded", "via")
+FORWARDED = (
+    *(f"x-forwarded-{about}" for about in ("for", "host", "proto", "port", "server")),
+    *("forwarded", "via", "x-real-ip", "true-client-ip", "cf-connecting-ip"),
+)
 
 
 def build_check(settings: Settings, sharing: Cors) -> Callable[[flask.Request, Access], None]:
-    allowed = frozenset(host.lower() for host in settings.allowed_hosts)
+    allowed = frozenset(map(split_host, settings.allowed_hosts))
     names_loopback_only = settings.is_open and not allowed
 
     def check_way(request: flask.Request, _: Access) -> None:
@@ -62,20 +63,6 @@ def is_local(request: flask.Request) -> bool:
         and is_loopback(split_host(request.host))
         and not any(name in request.headers for name in FORWARDED)
         and "origin" not in request.headers
+        # A proxy that was told nothing speaks the older one.
+        and request.environ.get("SERVER_PROTOCOL") != "HTTP/1.0"
     )
-
-
-def split_host(host: str) -> str:
-    """The name in a Host header, without its port."""
-    name = host.lower()
-    if name.startswith("["):
-        return name[1:].partition("]")[0]
-    return name.partition(":")[0].removesuffix(".")
-
-
-@functools.lru_cache(64)
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == LOOPBACK_NAME or host.endswith(f".{LOOPBACK_NAME}")

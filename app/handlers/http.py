@@ -26,10 +26,14 @@ from app.lib.errors import (
     ProxyError,
 )
 from app.lib.json_depth import is_deeper
+from app.lib.redaction import Redactor
 
 log = logging.getLogger(__name__)
 
 LONGEST_RETRY_S = 31 * 24 * 3600
+#: A list takes a hundred bytes of memory for two of a body, and time. No model reads a text with so many.
+MOST_BRACKETS = 1_000_000
+LEFT = "The client left in the middle of its body."
 
 
 def register(app: flask.Flask) -> None:
@@ -46,13 +50,18 @@ def read_json() -> Any:
     log_body("request", data)
     if not data:
         raise InvalidRequest("The request has no body.")
+    brackets = data.count(b"[") + data.count(b"{")
+    if brackets > MOST_BRACKETS:
+        raise InvalidRequest(
+            f"The body has more than {MOST_BRACKETS:,} lists, objects or brackets in its texts."
+        )
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise InvalidRequest(f"The body is not valid JSON: {error}") from error
     most = flask.current_app.config["MAX_JSON_DEPTH"]
     # Most bodies have fewer brackets than they may have levels.
-    if data.count(b"[") + data.count(b"{") > most and is_deeper(value, most):
+    if brackets > most and is_deeper(value, most):
         raise InvalidRequest(f"The body is nested deeper than {most} levels.")
     return value
 
@@ -67,25 +76,26 @@ def read_body() -> bytes:
     if len(data) > limit:
         raise too_large()
     if length is not None and len(data) < length:
-        raise ClientGone("The client left in the middle of its body.")
+        raise ClientGone(LEFT)
     return data
 
 
 def receive(stream: Any, length: int) -> bytes:
-    """So many bytes, or fewer where they end before."""
+    """So many bytes, or fewer where they end before; a client that is late is refused."""
     client = flask.g.access.client
-    fault: Exception | None = None
+    data, fault = b"", None
     try:
         with flask.current_app.extensions["slow_bodies"].watch(client, length):
             data: bytes = stream.read(length)
-    except TimeoutError as error:
-        raise BodyTimeout("The body did not arrive in time.") from error
-    except ParseException as error:
+    except (OSError, ParseException) as error:
         fault = error
-    if client.is_late:
-        raise BodyTimeout("The body did not arrive in time.")
-    if fault:
+    # Who was told to stop may see an end, an error, or both.
+    if client.is_late or isinstance(fault, TimeoutError):
+        raise BodyTimeout("The body did not arrive in time.") from fault
+    if isinstance(fault, ParseException):
         raise InvalidRequest("The body is not framed as its headers say.") from fault
+    if fault:
+        raise ClientGone(LEFT) from fault
     return data
 
 
@@ -94,14 +104,20 @@ def too_large() -> BodyTooLarge:
 
 
 def json_response(payload: Any, status: int = 200) -> flask.Response:
-    data = orjson.dumps(payload)
+    return send_json(orjson.dumps(payload), status)
+
+
+def send_json(data: bytes, status: int) -> flask.Response:
     log_body("reply", data)
     return flask.Response(data, status, mimetype="application/json")
 
 
 def render_error(error: ProxyError) -> flask.Response:
     flask.g.access.note(error=error.code)
-    response = json_response(error.to_dict(), error.status)
+    # It may repeat the client's words, and one of them be a key.
+    redactor: Redactor = flask.current_app.extensions["redactor"]
+    text = redactor.redact(orjson.dumps(error.to_dict()).decode())
+    response = send_json(text.encode(), error.status)
     retry_after_s = find_retry_after(error, time.time())
     if retry_after_s is not None:
         response.headers["retry-after"] = str(retry_after_s)

@@ -13,8 +13,6 @@ from app.lib.keys import AccessKey, KeyLimits
 from app.lib.rate import MinuteWindow
 from app.settings import Settings
 
-#: The views that have a model answer.
-ANSWERING = ("chat.create", "responses.create")
 # Streams end at no known time.
 STREAM_RETRY_S = 5
 
@@ -26,6 +24,11 @@ class Allowance:
         self.limits = limits
         self._window = MinuteWindow(limits.requests_per_minute or 0)
         self._streams = 0
+
+    def admit(self, access: Access) -> None:
+        """One answer more, now and of this minute; raises where that is one too many."""
+        self.enter(access)
+        self.take_request(access)
 
     def take_request(self, access: Access) -> None:
         if not self._window.most:
@@ -77,8 +80,6 @@ class Allowances:
             found = self._by_digest[key.digest] = Allowance(limits)
         return found
 
-    def check(self, request: flask.Request, access: Access) -> None:
-        if request.endpoint in ANSWERING:
-            allowance = flask.g.allowance = self.find(access.key)
-            allowance.enter(access)
-            allowance.take_request(access)
+    def hand_out(self, _: flask.Request, access: Access) -> None:
+        """Have the request know what its key may ask for; whoever answers it asks."""
+        flask.g.allowance = self.find(access.key)

@@ -7,7 +7,7 @@ import contextvars
 import datetime
 import logging
 import os
-from collections.abc import Iterable
+import re
 from typing import Any
 
 import orjson
@@ -23,12 +23,14 @@ REQUEST_ID: contextvars.ContextVar[str | None] = contextvars.ContextVar("request
 #: What clients send and get; silent unless the operator asks for it twice.
 bodies = logging.getLogger("app.bodies")
 LONGEST_BODY = 64 * 1024
+#: What JSON lets stand, and a terminal or an editor obeys: more ends of lines, escapes, turns of direction.
+OBEYED = re.compile(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 class JsonFormatter(logging.Formatter):
-    def __init__(self, secrets: Iterable[str] = ()) -> None:
+    def __init__(self, redactor: Redactor = Redactor()) -> None:  # noqa: B008  it never changes
         super().__init__()
-        self._redactor = Redactor(secrets)
+        self._redactor = redactor
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -41,7 +43,8 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return self._redactor.redact(orjson.dumps(line, default=str).decode())
+        text = self._redactor.redact(orjson.dumps(line, default=str).decode())
+        return text if text.isascii() else OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class LineHandler(logging.Handler):
@@ -57,10 +60,14 @@ class LineHandler(logging.Handler):
             os.write(STDERR_FD, self.format(record).encode() + b"\n")
 
 
+def build_redactor(settings: Settings) -> Redactor:
+    return Redactor(settings.api_keys + settings.admin_keys)
+
+
 def configure(settings: Settings) -> None:
-    """Send our own loggers to stderr; the server's stay as they are."""
+    """Send our own loggers to stderr; the server's are set up in its configuration."""
     handler = LineHandler()
-    handler.setFormatter(JsonFormatter(settings.api_keys + settings.admin_keys))
+    handler.setFormatter(JsonFormatter(build_redactor(settings)))
     for name in ("app", "access"):
         logger = logging.getLogger(name)
         logger.handlers = [handler]

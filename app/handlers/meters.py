@@ -10,8 +10,26 @@ from prometheus_client import CollectorRegistry, Gauge, Histogram
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from app.handlers.tool_buffers import BufferEvent
+from app.lib.errors import ProxyError
 from app.lib.events import Note, Placed
 from app.pipeline import Census
+
+#: Besides those that errors have by themselves.
+MORE_CODES = (
+    "admin_key_required",
+    "concurrency_limit_exceeded",
+    "host_not_allowed",
+    "item_not_found",
+    "malformed_request",
+    "origin_not_allowed",
+)
+
+
+def find_codes(kind: type[ProxyError]) -> set[str]:
+    """The codes of an error and of all that are one."""
+    own = {kind.default_code} if kind.default_code else set()
+    return own.union(*map(find_codes, kind.__subclasses__()))
+
 
 #: A counter's name, what it counts, and its labels: each has few values, whatever clients send.
 COUNTERS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -55,8 +73,9 @@ STATES = ("idle", "owned", "parked", "ending")
 #: What a census counts since the worker's start.
 GROWING = ("process_starts", "process_deaths", "parks")
 NO_ROUTE = "other"
-#: What an error without a code is.
-NO_CODE = "invalid_request"
+#: What an error without a code is, and one whose code upstream made up.
+NO_CODE, OTHER_CODE = "invalid_request", "other"
+CODES = find_codes(ProxyError) | {NO_CODE} | set(MORE_CODES)
 
 
 class Meters:
@@ -86,10 +105,12 @@ class Meters:
     def count_request(self, fields: dict[str, Any], model: str) -> None:
         """A request that ended, by the fields of its log line."""
         route = fields.get("route") or NO_ROUTE
-        self._count("requests", route, model, str(fields.get("status", 0)))
-        self._measured.append(("request_seconds", route, fields["duration_ms"] / 1000))
+        if not fields.get("background"):  # what went on behind a request: that was counted when it ended
+            self._count("requests", route, model, str(fields.get("status", 0)))
+            self._measured.append(("request_seconds", route, fields["duration_ms"] / 1000))
         if "error" in fields:
-            self._count("errors", route, fields["error"] or NO_CODE)
+            code = fields["error"] or NO_CODE
+            self._count("errors", route, code if code in CODES else OTHER_CODE)
         if "first_token_ms" in fields:
             self._measured.append(("first_token_seconds", route, fields["first_token_ms"] / 1000))
         if "frames" in fields:

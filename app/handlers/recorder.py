@@ -40,17 +40,25 @@ class UsageRecorder:
         self._called.set()
 
     def note_limits(self, limits: AccountLimits) -> None:
-        self._limits = limits
+        self._limits = self._limits.update(limits) if self._limits else limits
         self._called.set()
 
     def flush(self) -> None:
         """Write what waits; raises StoreFault, and then it waits on."""
         with self._guard:
-            while self._waiting or self._limits:
-                entries, limits = self._waiting[:BITE_ROWS], self._limits
-                self._store.add(entries, limits)
-                del self._waiting[: len(entries)]
-                self._limits = None if self._limits is limits else self._limits
+            try:
+                self._write_all()
+            except StoreFault:
+                del self._waiting[:-MOST_WAITING]
+                raise
+            self._is_failing = False
+
+    def _write_all(self) -> None:
+        while self._waiting or self._limits:
+            entries, limits = self._waiting[:BITE_ROWS], self._limits
+            self._store.add(entries, limits)
+            del self._waiting[: len(entries)]
+            self._limits = None if self._limits is limits else self._limits
 
     def close(self) -> None:
         self._is_stopping = True
@@ -71,7 +79,7 @@ class UsageRecorder:
             if not self._is_failing:
                 log.warning("what requests used waits for the store: %s", error)
             self._is_failing = True
-            del self._waiting[:-MOST_WAITING]
             self._called.set()
-        else:
-            self._is_failing = False
+        except Exception:  # nobody else would write again
+            log.exception("what requests used is lost")
+            self._waiting.clear()

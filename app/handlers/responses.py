@@ -63,6 +63,7 @@ class ResponsesEndpoint:
         )
 
     def create(self) -> flask.Response:
+        flask.g.allowance.admit(flask.g.access)
         request: ResponsesRequest = load_body(self._schema, read_json())
         describe(request, flask.g.access)
         context = Archive(self._store, flask.g.access.owner).resolve(request)

@@ -9,7 +9,6 @@ import flask
 
 from app.handlers.archive import Archive
 from app.handlers.http import json_response
-from app.handlers.limits import Allowances
 from app.handlers.query import read_flag, read_number
 from app.handlers.reattach import Follower
 from app.handlers.stream import build_stream
@@ -25,9 +24,9 @@ CANCEL_PERIOD_S = 0.05
 MAX_LIMIT = 100
 
 
-def build_blueprint(settings: Settings, store: ResponseStore, allowances: Allowances) -> flask.Blueprint:
+def build_blueprint(settings: Settings, store: ResponseStore) -> flask.Blueprint:
     blueprint = flask.Blueprint("stored_responses", __name__)
-    endpoint = StoredResponses(settings, store, allowances)
+    endpoint = StoredResponses(settings, store)
     one = "/v1/responses/<response_id>"
     blueprint.add_url_rule(one, view_func=endpoint.get, methods=["GET"])
     blueprint.add_url_rule(one, view_func=endpoint.delete, methods=["DELETE"])
@@ -38,8 +37,7 @@ def build_blueprint(settings: Settings, store: ResponseStore, allowances: Allowa
 
 
 class StoredResponses:
-    def __init__(self, settings: Settings, store: ResponseStore, allowances: Allowances) -> None:
-        self._allowances = allowances
+    def __init__(self, settings: Settings, store: ResponseStore) -> None:
         self._settings = settings
         self._store = store
 
@@ -49,7 +47,7 @@ class StoredResponses:
             return json_response(show(archive.get(response_id)))
         if not archive.get_standing(response_id).is_background:
             raise InvalidRequest("Only a background response can be streamed again.", param="stream")
-        self._allowances.find(flask.g.access.key).enter(flask.g.access)
+        flask.g.allowance.enter(flask.g.access)
         follower = Follower(archive, response_id, flask.g.access.client, self._settings)
         return build_stream(follower.frames(read_number("starting_after", -1)))
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import orjson
+
 from app.handlers.meters import Meters
 from app.handlers.recorder import UsageRecorder
 from app.handlers.tool_buffers import COUNTED, BufferEvent, ToolBufferCounters
 from app.lib.account_limits import AccountLimits
 from app.lib.events import Note, Placed
 from app.lib.models import find_base
+from app.lib.redaction import Redactor
 from app.pipeline import Backend
 
 log = logging.getLogger("access")
@@ -23,11 +26,12 @@ Fields = dict[str, Any]
 
 
 class Telemetry:
-    def __init__(self, backend: Backend, recorder: UsageRecorder, meters: Meters) -> None:
+    def __init__(self, backend: Backend, recorder: UsageRecorder, meters: Meters, redactor: Redactor) -> None:
         self.buffers = ToolBufferCounters()
         self.meters = meters
         self._backend = backend
         self._recorder = recorder
+        self._redactor = redactor
 
     def note_placed(self, placed: Placed) -> None:
         self.meters.count_placed(placed)
@@ -48,13 +52,19 @@ class Telemetry:
         if fields.get("route") not in UNCOUNTED_ROUTES and fields.get("method") != "OPTIONS":
             label = self._label_model(fields.get("model"))
             self.meters.count_request(fields, label)
-            self._recorder.add(fields, label)
+            self._recorder.add(self._hide_secrets(fields), label)
         write_line(fields)
 
     def sample(self) -> None:
         """What is so at this moment, for whoever looks next."""
         self.meters.show_pool(self._backend.census())
         self.meters.publish()
+
+    def _hide_secrets(self, fields: Fields) -> Fields:
+        """What is kept may be read by others than who sent it: a path, a model's name, a tool's."""
+        text = orjson.dumps(fields).decode()
+        hidden = self._redactor.redact(text)
+        return fields if hidden == text else orjson.loads(hidden)
 
     def _label_model(self, asked: str | None) -> str:
         """One of the models there are, whatever a client wrote: labels must not grow without bound."""

@@ -22,6 +22,7 @@ MOST_NAMES = 50
 class TurnRunner:
     def __init__(self, backend: Backend, settings: Settings) -> None:
         self._backend = backend
+        self._transport = settings.tool_transport
         self._deadlines = Deadlines(
             settings.first_event_timeout_s, settings.idle_timeout_s, settings.total_timeout_s
         )
@@ -35,7 +36,7 @@ class TurnRunner:
     ) -> Iterator[list[TurnEvent]]:
         """Start a turn on the account of a request; `id_suffix` makes the ids of its calls unique."""
         if names := prompt.request.tools.names:
-            access.note(tools=len(names), tool_names=names[:MOST_NAMES])
+            access.note(tools=len(names), tool_names=names[:MOST_NAMES], transport=self._transport.value)
         turn = self._backend.open_turn(prompt, access.client, access.owner)
         core = TurnCore(prompt.request.choices, self._deadlines, rules, id_suffix)
         batches = access.observe(run_turn(turn, core))

@@ -22,6 +22,7 @@ GROUPS = {"hour": HOUR_S, "day": DAY_S}
 DEFAULT_SPAN_S = 7 * DAY_S
 MAX_ENTRIES = 1000
 NO_NUMBER = 2**63 - 1
+MOST_DIGITS = 12
 USED = tuple(name for name in COLUMNS if name not in BUFFERS)
 
 Body = dict[str, Any]
@@ -64,13 +65,13 @@ def read_group() -> int:
 
 def read_span(key: AccessKey) -> Span:
     """The time asked for, and whose: a client's key sees its own, an admin's anyone's."""
-    now_s = time.time()
-    end_s = min(read_time("end", now_s), now_s)
+    behind_now_s = time.time() + 1
+    end_s = min(read_time("end", behind_now_s), behind_now_s)
     start_s = read_time("start", end_s - DEFAULT_SPAN_S)
     if start_s > end_s:
         raise InvalidRequest("start: Must not be behind `end`.", param="start")
     asked = flask.request.args.get("key")
-    return Span(start_s, end_s + 1, asked if key.role is Role.ADMIN else key.name)
+    return Span(start_s, end_s, asked if key.role is Role.ADMIN else key.name)
 
 
 def read_time(name: str, default_s: float) -> float:
@@ -78,15 +79,21 @@ def read_time(name: str, default_s: float) -> float:
     text = flask.request.args.get(name)
     if not text:
         return default_s
-    if text.isdecimal() and len(text) <= 12:
-        return float(text)
     try:
-        moment = datetime.datetime.fromisoformat(text)
-        return moment.replace(tzinfo=moment.tzinfo or datetime.UTC).timestamp()
+        return parse_time(text)
     except (ValueError, OverflowError) as error:
         raise InvalidRequest(
             f"{name}: Must be a time, as seconds since the epoch or as 2026-01-31T12:00:00Z.", param=name
         ) from error
+
+
+def parse_time(text: str) -> float:
+    if text.isdecimal():
+        if len(text) > MOST_DIGITS:  # milliseconds; read as ISO 8601 they may be a day long ago
+            raise ValueError(text)
+        return float(text)
+    moment = datetime.datetime.fromisoformat(text)
+    return moment.replace(tzinfo=moment.tzinfo or datetime.UTC).timestamp()
 
 
 def build_report(span: Span, rows: Iterable[HourRow], width_s: int) -> Body:

@@ -35,6 +35,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from app.lib.redaction import redact
+
 
 class ProxyError(Exception):
     """A failure with its HTTP face; raised before the first byte, sent as `Failed` after it."""
@@ -54,8 +56,9 @@ class ProxyError(Exception):
         code: str | None = None,
         retry_at_s: float | None = None,
     ) -> None:
-        super().__init__(message)
-        self.message = message
+        # Whosever words it repeats, a client's or upstream's: no key is passed on.
+        self.message = redact(message)
+        super().__init__(self.message)
         self.param = param
         self.code = code or self.default_code
         #: When the cause ends, in seconds since the epoch, if upstream told.

@@ -10,7 +10,7 @@ from app.lib.account_limits import AccountLimits
 from app.lib.errors import ProxyError
 from app.lib.placement import Origin, Tier
 from app.lib.tool_calls import ToolCallDelta
-from app.lib.usage import Usage
+from app.lib.usage import NOTHING_USED, Usage
 
 
 class FinishReason(StrEnum):
@@ -282,6 +282,8 @@ class Failed:
     """The turn broke; nothing follows."""
 
     error: ProxyError
+    #: What codex told by then.
+    usage: Usage = NOTHING_USED
 
 
 #: What a choice's answer is made of, in order.

@@ -11,6 +11,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from app.lib.redaction import redact
+
+#: Enough to tell a few keys apart, too few to find one by.
+SHOWN_DIGITS = 6
+NAME_RULE = "a name has up to 64 letters, digits, `-` and `_`, and looks like no key"
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 HASH = re.compile(r"sha256:([0-9a-f]{64})")
 LIMITS = ("requests_per_minute", "max_streams")
@@ -78,10 +83,17 @@ def find_key(keys: Iterable[AccessKey], given: bytes) -> AccessKey | None:
 
 
 def name_keys(keys: Iterable[str], prefix: str, role: Role) -> tuple[AccessKey, ...]:
-    """Keys that have no name of their own: by their place, with a mark that no name has."""
-    return tuple(
-        AccessKey(f"{prefix}:{place}", digest_key(key.encode()), role) for place, key in enumerate(keys, 1)
-    )
+    """Keys that have no name of their own: by what tells them apart, with a mark that no name has.
+
+    Not by their place, which another key may have tomorrow: what is kept under a name is its key's alone.
+    """
+    digests = [digest_key(key.encode()) for key in keys]
+    return tuple(AccessKey(f"{prefix}:{digest[:SHOWN_DIGITS]}", digest, role) for digest in digests)
+
+
+def is_name(text: str) -> bool:
+    """Whether a key may be called so: a name that looks like a key is left out of every log."""
+    return NAME.fullmatch(text) is not None and redact(text) == text
 
 
 def parse_keys(text: str) -> tuple[AccessKey, ...]:
@@ -97,8 +109,8 @@ def parse_keys(text: str) -> tuple[AccessKey, ...]:
 
 
 def parse_entry(name: str, table: Any) -> AccessKey:
-    if not NAME.fullmatch(name) or not isinstance(table, dict):
-        raise KeysFault(f"[{name}]: a name has up to 64 letters, digits, `-` and `_`")
+    if not is_name(name) or not isinstance(table, dict):
+        raise KeysFault(f"[{name}]: {NAME_RULE}")
     if unknown := table.keys() - ENTRY:
         raise KeysFault(f"[{name}]: knows no {', '.join(sorted(unknown))}")
     found = HASH.fullmatch(str(table.get("hash")))

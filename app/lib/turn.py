@@ -119,7 +119,7 @@ class TurnCore:
         if all(choice.finish for choice in self._choices):
             return out
         self.ended = True
-        return [*out, Failed(error)]
+        return [*out, Failed(error, self._usage)]
 
     def _see(self, now_s: float) -> list[TurnEvent]:
         overdue = self._watch.see(now_s)

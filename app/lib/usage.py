@@ -35,3 +35,6 @@ class Usage:
             self.output_tokens - other.output_tokens,
             self.reasoning_tokens - other.reasoning_tokens,
         )
+
+
+NOTHING_USED = Usage()

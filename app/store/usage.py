@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import pathlib
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from app.lib.account_limits import AccountLimits, build_limits
-from app.store.database import Database
+from app.lib.keys import STRANGER
+from app.store.database import Database, StoreFault
 from app.store.usage_schema import MIGRATIONS
+
+log = logging.getLogger(__name__)
 
 FILE_NAME = "usage.sqlite3"
 HOUR_S = 3600
@@ -33,6 +37,8 @@ ADDED = (
 BUFFERS = ("tool_buffer_started", "tool_buffer_flushed", "tool_buffer_aborted")
 COLUMNS = ("requests", "errors", *ADDED, *BUFFERS)
 FAILED = 400
+#: Of the newest requests, this part may be of those who have no key.
+STRANGERS_SHARE = 10
 
 Fields = dict[str, Any]
 #: An hour (in hours since the epoch), a key's name, a model.
@@ -48,9 +54,10 @@ READ_HOURS = f"""
 """  # noqa: S608  the names are ours
 READ_ENTRIES = """
     SELECT number, at_s, entry FROM entries
-    WHERE at_s >= ? AND at_s < ? AND number < ? AND (? IS NULL OR key = ?) ORDER BY number DESC LIMIT ?
+    WHERE at_s >= ? AND at_s < ? AND number < ? ORDER BY number DESC LIMIT ?
 """
-
+READ_ENTRIES_OF = READ_ENTRIES.replace("WHERE", "WHERE key = ? AND")
+READ_LIMITS = "SELECT told_s, limits FROM account"
 
 #: What goes first, each in bites.
 DROP_OLD_HOURS = f"""
@@ -61,7 +68,15 @@ DROP_OLD_ENTRIES = f"""
 """  # noqa: S608  the number is ours
 DROP_EXCESS_ENTRIES = f"""
     DELETE FROM entries WHERE number IN (
-        SELECT number FROM entries WHERE number <= (SELECT max(number) FROM entries) - ? LIMIT {BITE_ROWS}
+        SELECT number FROM entries
+        WHERE number <= (SELECT number FROM entries ORDER BY number DESC LIMIT 1 OFFSET ?) LIMIT {BITE_ROWS}
+    )
+"""  # noqa: S608  the number is ours
+DROP_STRANGERS = f"""
+    DELETE FROM entries WHERE number IN (
+        SELECT number FROM entries WHERE key = ? AND number <= (
+            SELECT number FROM entries WHERE key = ? ORDER BY number DESC LIMIT 1 OFFSET ?
+        ) LIMIT {BITE_ROWS}
     )
 """  # noqa: S608  the number is ours
 
@@ -84,7 +99,9 @@ class Entry:
         """What it adds to its hour."""
         fields = self.fields
         is_failed = "error" in fields or fields.get("status", 0) >= FAILED
-        counts = Counter(requests=1, errors=int(is_failed))
+        # What went on behind its request: that has an entry of its own.
+        is_request = not fields.get("background")
+        counts = Counter(requests=int(is_request), errors=int(is_failed))
         for name in ADDED:
             counts[name] += fields.get(name, 0)
         for name, value in fields.items():
@@ -127,6 +144,7 @@ class UsageStore:
         self._clock = clock
         self._database = Database(folder / FILE_NAME, MIGRATIONS, lock_timeout_s)
         self._next_prune_s = 0.0
+        self._unpruned = 0
 
     def start(self) -> None:
         """Open; in the worker, after fork."""
@@ -147,10 +165,12 @@ class UsageStore:
             for place, counts in hours.items():
                 connection.execute(ADD_HOUR, (*place, *(counts[name] for name in COLUMNS)))
             if limits is not None:
-                row = (self._clock(), orjson.dumps(limits.to_dict()))
+                known = find_limits(connection.execute(READ_LIMITS)).update(limits)
+                row = (self._clock(), orjson.dumps(known.to_dict()))
                 connection.execute("INSERT OR REPLACE INTO account VALUES (1, ?, ?)", row)
 
         self._database.write(keep)
+        self._unpruned += len(entries)
         self._prune_if_due()
 
     def read_hours(self, span: Span) -> Iterator[HourRow]:
@@ -166,32 +186,48 @@ class UsageStore:
 
     def read_entries(self, span: Span, before: int, limit: int) -> list[tuple[int, float, Fields]]:
         """The newest of the span first, behind the one of that number."""
-        rows = self._database.read(
-            READ_ENTRIES, (span.start_s, span.end_s, before, span.key, span.key, limit)
+        when = (span.start_s, span.end_s, before, limit)
+        rows = (
+            self._database.read(READ_ENTRIES, when)
+            if span.key is None
+            else self._database.read(READ_ENTRIES_OF, (span.key, *when))
         )
         return [(number, at_s, orjson.loads(entry)) for number, at_s, entry in rows]
 
     def read_limits(self) -> tuple[float, AccountLimits] | None:
         """What was told last, and when."""
-        for told_s, limits in self._database.read("SELECT told_s, limits FROM account"):
-            return told_s, build_limits(orjson.loads(limits))
-        return None
+        rows = self._database.read(READ_LIMITS)
+        return (rows[0][0], find_limits(rows)) if rows else None
 
     def _prune_if_due(self) -> None:
-        if time.monotonic() < self._next_prune_s:
+        """What was kept is kept, whatever becomes of this; it is due again."""
+        is_much = self._unpruned * STRANGERS_SHARE >= self._most_entries
+        if not is_much and time.monotonic() < self._next_prune_s:
             return
         self._next_prune_s = time.monotonic() + PRUNE_PERIOD_S
-        oldest_s = self._clock() - self._days * DAY_S
-        for sql, parameters in (
-            (DROP_OLD_HOURS, (oldest_s / HOUR_S - 1,)),
-            (DROP_OLD_ENTRIES, (oldest_s,)),
-            (DROP_EXCESS_ENTRIES, (self._most_entries,)),
-        ):
-            self._drop_all(sql, parameters)
+        self._unpruned = 0
+        try:
+            self._prune()
+        except StoreFault as error:
+            log.warning("what was used long ago could not be dropped: %s", error)
 
-    def _drop_all(self, sql: str, parameters: tuple[float]) -> None:
+    def _prune(self) -> None:
+        oldest_s = self._clock() - self._days * DAY_S
+        # Whoever has no key must not push out what those did who have one.
+        strangers = (STRANGER.name, STRANGER.name, self._most_entries // STRANGERS_SHARE)
+        self._drop_all(DROP_OLD_HOURS, (oldest_s / HOUR_S - 1,))
+        self._drop_all(DROP_OLD_ENTRIES, (oldest_s,))
+        self._drop_all(DROP_STRANGERS, strangers)
+        self._drop_all(DROP_EXCESS_ENTRIES, (self._most_entries,))
+
+    def _drop_all(self, sql: str, parameters: tuple[Any, ...]) -> None:
         while self._database.write(lambda connection: connection.execute(sql, parameters).rowcount):
             time.sleep(0)
+
+
+def find_limits(rows: Iterable[tuple[float, bytes]]) -> AccountLimits:
+    """Those of the one row there may be."""
+    return next((build_limits(orjson.loads(limits)) for _, limits in rows), AccountLimits())
 
 
 def add_up(entries: list[Entry]) -> dict[Place, Counter[str]]:

@@ -29,6 +29,7 @@ MIGRATIONS = (
         entry BLOB NOT NULL
     );
     CREATE INDEX entries_by_time ON entries (at_s);
+    CREATE INDEX entries_by_key ON entries (key, number);
 
     -- What codex told last of the account's allowance; one row.
     CREATE TABLE account (number INTEGER PRIMARY KEY, told_s REAL NOT NULL, limits BLOB NOT NULL);

@@ -3,6 +3,7 @@
 import functools
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import flask
 import orjson
@@ -26,6 +27,12 @@ class NoLifecycle:
     def close(self) -> None: ...
 
 
+class NoTelemetry:
+    """What it has of requests that are none."""
+
+    def end(self, fields: dict[str, Any]) -> None: ...
+
+
 @functools.cache
 def build_frames(deltas: int) -> list[bytes]:
     stream = ChatStream(IDENTITY)
@@ -41,7 +48,7 @@ def build_body() -> bytes:
 
 def create_app() -> flask.Flask:
     app = flask.Flask(__name__, static_folder=None)
-    app.extensions["lifecycle"] = NoLifecycle()
+    app.extensions |= {"lifecycle": NoLifecycle(), "telemetry": NoTelemetry()}
     body = build_body()
 
     def generate(deltas: int, pause_s: float) -> Iterator[bytes]:

@@ -122,6 +122,7 @@ ESSENTIALS: dict[str, Callable[[Message], Any]] = {
     "rawResponseItem/completed": pick_item,
     "rawResponse/completed": pick("usage", "usageMetadata"),
     "thread/tokenUsage/updated": lambda params: pick("total", "last")(params["tokenUsage"]),
+    "account/rateLimits/updated": lambda params: pick("primary", "secondary")(params["rateLimits"]),
     "error": lambda params: (pick_error(params["error"]), params["willRetry"]),
     "turn/completed": lambda params: (params["turn"]["status"], pick_error(params["turn"]["error"])),
 }
@@ -152,6 +153,12 @@ def call_with(arguments: str, call_id: str, name: str = "get_weather") -> Messag
     return {"call": {"name": name, "arguments": arguments, "call_id": call_id}}
 
 
+PRIMARY = {
+    "x-codex-primary-used-percent": "42.5",
+    "x-codex-primary-window-minutes": "300",
+    "x-codex-primary-reset-at": "1800000000",
+}
+SECONDARY = {name.replace("primary", "secondary"): value for name, value in PRIMARY.items()}
 SORRY = {"then": [{"say": ["Sorry."]}]}
 SCRIPTS = [
     pytest.param("Say hi 日本語 🚀", id="echo"),
@@ -162,6 +169,26 @@ SCRIPTS = [
     pytest.param([{"say": ["a"]}, {"say": ["b"], "pause_s": 0.01}], id="two-messages"),
     pytest.param([], id="nothing-said"),
     pytest.param([{"usage": {"input_tokens": 7, "cached_tokens": 0}}, {"say": ["a"]}], id="usage"),
+    pytest.param([{"limits": PRIMARY | SECONDARY}, {"say": ["a"]}], id="limits"),
+    pytest.param([{"limits": SECONDARY}, {"say": ["a"]}, {"drop": 1}], id="limits-drop"),
+    pytest.param([{"limits": PRIMARY}, {"fail": {"code": "slow_down", "message": "m"}}], id="limits-fail"),
+    pytest.param(
+        [{"limits": PRIMARY}, build_call("A", "c1"), {"then": [{"limits": SECONDARY}, {"say": ["."]}]}],
+        id="limits-sparse",
+    ),
+    pytest.param(
+        [{"limits": PRIMARY}, build_call("A", "c1"), {"then": [{"say": ["."]}]}], id="limits-once"
+    ),
+    pytest.param(
+        [
+            {
+                "http": 429,
+                "error": {"type": "usage_limit_reached", "plan_type": "plus"},
+                "headers": PRIMARY | SECONDARY,
+            }
+        ],
+        id="limits-used-up",
+    ),
     pytest.param([{"http": 400, "error": {"message": "bad", "code": "c"}}], id="http-400"),
     pytest.param([{"http": 401, "error": {"message": "bad key"}}], id="http-401"),
     pytest.param([{"http": 404, "error": {"message": "model not found"}}], id="http-404"),

@@ -15,6 +15,7 @@ STEP_NAMES = (
         "think",
         "wait",
         "usage",
+        "limits",
         "http",
         "fail",
         "incomplete",
@@ -25,7 +26,7 @@ STEP_NAMES = (
         "then",
     ),
     *("die", "raw", "half", "huge", "hang", "request", "retry", "error"),
-    *("unknown_notification", "reply_twice", "stop_reading"),
+    *("unknown_notification", "reply_twice", "stop_reading", "babble"),
 )
 ITEM_KINDS = {"function_call": "call", "function_call_output": "result"}
 #: How the gateway tells a result to a model that has no tools of its own.

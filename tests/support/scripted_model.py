@@ -125,6 +125,7 @@ class Answer:
         self.handler = handler
         self.id = self.build_id("resp")
         self.usage = build_usage()
+        self.headers: dict[str, str] = {}
         self.output_index = 0
         self.started = False
         self.watch = select.poll()
@@ -151,6 +152,8 @@ class Answer:
         self.handler.send_response(200)
         self.handler.send_header("content-type", "text/event-stream")
         self.handler.send_header("connection", "close")
+        for name, value in self.headers.items():
+            self.handler.send_header(name, value)
         self.handler.end_headers()
         self.send("response.created", response={"id": self.id})
 
@@ -207,6 +210,11 @@ class Answer:
         self.usage = build_usage(step.value)
         return False
 
+    def tell_limits(self, step: Step) -> bool:
+        """The account's limits, in the headers of the stream: before anything else is said."""
+        self.headers |= step.value
+        return False
+
     def call(self, step: Step) -> bool:
         call = {"type": "function_call", "id": self.build_id("fc"), "name": step.value["name"]}
         call["call_id"] = step.value.get("call_id") or self.build_id("call")
@@ -253,6 +261,7 @@ STEPS: dict[str, Callable[[Answer, Step], bool]] = {
     "think": Answer.think,
     "wait": Answer.wait,
     "usage": Answer.set_usage,
+    "limits": Answer.tell_limits,
     "call": Answer.call,
     "search": Answer.search,
     "http": Answer.fail_http,

@@ -78,6 +78,10 @@ def search(turn: "Turn", step: Step) -> None:
     turn.add_item({"type": "web_search_call", "id": item["id"], "status": "completed", "action": step.value})
 
 
+def tell_limits(turn: "Turn", step: Step) -> None:
+    turn.limits = step.value
+
+
 def call(turn: "Turn", step: Step) -> None:
     item = {
         "type": "function_call",
@@ -98,7 +102,7 @@ def fail_http(turn: "Turn", step: Step) -> None:
 
 
 def fail_stream(turn: "Turn", step: Step) -> None:
-    turn.host.notify("account/rateLimits/updated", build_limits({}))
+    turn.host.notify("account/rateLimits/updated", build_limits(turn.limits))
     raise UpstreamFailedError(STREAM_ENDS[step.name](step.value))
 
 
@@ -106,6 +110,7 @@ def stop_incomplete(turn: "Turn", step: Step) -> None:
     # seen on 0.163: a response cut for its length counts in `total`, and `last` is all zeros
     if step.value == "max_output_tokens":
         turn.report_usage(last=script.build_usage(NO_USAGE))
+        raise UpstreamFailedError(script.explain_incomplete(step.value))
     fail_stream(turn, step)
 
 
@@ -160,12 +165,20 @@ def stop_reading(turn: "Turn", step: Step) -> None:
     turn.host.stop_reading()
 
 
+def babble(turn: "Turn", step: Step) -> None:
+    """Write this to stderr, so many times."""
+    text = memoryview(step.value.encode() * step.options.get("times", 1))
+    while text:
+        text = text[os.write(2, text) :]
+
+
 STEPS: dict[str, Player] = {
     "say": say,
     "say_whole": say_whole,
     "think": think,
     "wait": wait,
     "usage": set_usage,
+    "limits": tell_limits,
     "call": call,
     "search": search,
     "http": fail_http,
@@ -183,4 +196,5 @@ STEPS: dict[str, Player] = {
     "unknown_notification": notify_unknown,
     "reply_twice": reply_twice,
     "stop_reading": stop_reading,
+    "babble": babble,
 }

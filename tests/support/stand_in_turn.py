@@ -55,6 +55,7 @@ class Turn:
     def __init__(self, host: Host, thread: Thread, said: list[Message]) -> None:
         self.host, self.thread, self.said = host, thread, said
         self.id = build_id()
+        self.limits: dict[str, str] = {}  # headers of the response that is played
         self.task: Task | None = None
         self.started_ms = now_ms()
         self.usage = script.build_usage()
@@ -77,7 +78,7 @@ class Turn:
 
     def respond(self) -> Generator[float, None, bool]:
         """Play one response; true when its calls bring another."""
-        self.usage = script.build_usage()
+        self.usage, self.limits = script.build_usage(), {}
         try:
             for step in script.plan_answer(self.thread.items):
                 yield from STEPS[step.name](self, step) or ()
@@ -166,7 +167,7 @@ class Turn:
         last = build_tokens(last) if last else used
         usage = {"total": self.thread.total, "last": last, "modelContextWindow": CONTEXT_WINDOW}
         self.notify("thread/tokenUsage/updated", tokenUsage=usage)
-        self.host.notify("account/rateLimits/updated", build_limits({}))
+        self.host.notify("account/rateLimits/updated", build_limits(self.limits))
 
     def start_message(self) -> Message:
         item = {"type": "agentMessage", "id": f"msg_{os.urandom(8).hex()}", "text": "", "phase": None}

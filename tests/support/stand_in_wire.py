@@ -43,8 +43,13 @@ def build_tokens(usage: Message) -> dict[str, int]:
 
 def build_limits(headers: dict[str, str]) -> Message:
     """Rate limits as codex reads them from upstream's headers."""
+    windows = {window: build_window(headers, window) for window in ("primary", "secondary")}
+    rest = ("limitName", "credits", "planType", "rateLimitReachedType")
+    return {"rateLimits": {"limitId": "codex", **windows, **dict.fromkeys(rest)}}
+
+
+def build_window(headers: dict[str, str], window: str) -> Message | None:
+    """Whole percents, as codex rounds them."""
     names = {"usedPercent": "used-percent", "windowDurationMins": "window-minutes", "resetsAt": "reset-at"}
-    found = {key: headers.get(f"x-codex-primary-{name}") for key, name in names.items()}
-    primary = {key: int(value) for key, value in found.items() if value is not None} or None
-    rest = ("limitName", "secondary", "credits", "planType", "rateLimitReachedType")
-    return {"rateLimits": {"limitId": "codex", "primary": primary, **dict.fromkeys(rest)}}
+    found = {key: headers.get(f"x-codex-{window}-{name}") for key, name in names.items()}
+    return {key: int(float(value) + 0.5) for key, value in found.items() if value is not None} or None

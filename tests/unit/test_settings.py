@@ -147,7 +147,7 @@ EXAMPLES: dict[Any, tuple[str, Any]] = {
     parse_pin: ("false", False),
     parse_port: ("77", 77),
     parse_level: ("debug", "DEBUG"),
-    parse_list: ("x,y", ("x", "y")),
+    parse_list: ("127.0.0.1,localhost", ("127.0.0.1", "localhost")),  # names as keys, and of loopback
     parse_models: ("x,y=z:low", (parse_model("x"), parse_model("y=z:low"))),
     parse_path: ("/x", pathlib.Path("/x")),
     str: ("localhost", "localhost"),
@@ -202,8 +202,7 @@ def test_defaults(environ: dict[str, str]) -> None:
         pytest.param("localhost", "", True, id="localhost"),
         pytest.param("0.0.0.0", "", False, id="everywhere"),
         pytest.param("192.168.1.2", "", False, id="a-network"),
-        pytest.param("0.0.0.0", " , ", False, id="a-key-that-is-none"),
-        pytest.param("0.0.0.0", "secret", True, id="everywhere-with-a-key"),
+        pytest.param("0.0.0.0", "a-secret", True, id="everywhere-with-a-key"),
     ],
 )
 def test_an_open_gateway_stays_on_loopback(host: str, key: str, opens: bool) -> None:
@@ -217,6 +216,39 @@ def test_an_open_gateway_stays_on_loopback(host: str, key: str, opens: bool) -> 
     except SettingsError as error:
         told = str(error)
     assert told == (host if opens else complaint)
+
+
+@pytest.mark.parametrize(
+    ("environ", "complaint"),
+    [
+        pytest.param({"PROXY_API_KEY": " , "}, "PROXY_API_KEY: holds no key", id="a-key-that-is-none"),
+        pytest.param({"PROXY_ADMIN_KEY": ","}, "PROXY_ADMIN_KEY: holds no key", id="an-admin's-that-is-none"),
+        pytest.param(
+            {"PROXY_API_KEY": "long-enough,hunter2"},
+            "PROXY_API_KEY: a key must have at least 8 characters",
+            id="a-short-key",
+        ),
+        pytest.param(
+            {"PROXY_API_KEY": "one-of-both", "PROXY_ADMIN_KEY": "one-of-both"},
+            "PROXY_ADMIN_KEY: shares a key with PROXY_API_KEY; a key has one role",
+            id="a-key-of-two-roles",
+        ),
+        pytest.param(
+            {"PROXY_ALLOWED_HOSTS": "localhost:11435,my.domain"},
+            "PROXY_ALLOWED_HOSTS=my.domain: an open gateway has loopback's names only; set PROXY_API_KEY",
+            id="open-under-a-name-of-the-world",
+        ),
+    ],
+)
+def test_what_does_not_go_together_stops_the_start(environ: dict[str, str], complaint: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        Settings.from_env(environ)
+    assert str(raised.value) == complaint
+
+
+def test_a_gateway_with_keys_has_any_name() -> None:
+    environ = {"PROXY_API_KEY": "long-enough", "PROXY_ALLOWED_HOSTS": "my.domain"}
+    assert Settings.from_env(environ).allowed_hosts == ("my.domain",)
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_a_keys_file_that_will_not_do(tmp_path: pathlib.Path, text: str | None, 
             {"PROXY_HOST": "0.0.0.0", "PROXY_API_KEY": "k" * 20}, ["0.0.0.0:11435, with 1 key"], id="one"
         ),
         pytest.param(
-            {"PROXY_API_KEY": "k" * 20, "PROXY_ADMIN_KEY": "short"},
+            {"PROXY_API_KEY": "k" * 20, "PROXY_ADMIN_KEY": "rather-short"},
             ["127.0.0.1:11435, with 2 keys", "a key is shorter than 16 characters"],
             id="one-is-short",
         ),

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from app.lib.errors import UnknownModel
-from app.lib.models import EFFORTS, Model, find_model, parse_model
+from app.lib.models import EFFORTS, Model, find_base, find_model, parse_model, split_effort
 from tests.support.plain import PlainError, to_plain_error
 
 
@@ -80,3 +80,34 @@ def test_unknown_model(id_: str) -> None:
     assert to_plain_error(raised.value) == PlainError(
         UnknownModel, f"The model `{id_}` does not exist.", param="model"
     )
+
+
+@pytest.mark.parametrize(
+    ("id_", "expected"),
+    [
+        pytest.param("gpt-5.5", "gpt-5.5", id="exact"),
+        pytest.param("fast", "fast", id="an-alias-is-an-id-of-its-own"),
+        pytest.param("gpt-5.5-xhigh", "gpt-5.5", id="with-an-effort"),
+        pytest.param("slow-high", "slow-high", id="an-id-that-ends-like-an-effort"),
+        pytest.param("slow-high-low", "slow-high", id="and-an-effort-behind-it"),
+        pytest.param("gpt-5.5-huge", None, id="unknown-effort"),
+        pytest.param("gpt-9-low", None, id="unknown-with-effort"),
+        pytest.param("-low", None, id="only-an-effort"),
+        pytest.param("low", None, id="only-the-name-of-an-effort"),
+        pytest.param("", None, id="empty"),
+    ],
+)
+def test_find_base(id_: str, expected: str | None) -> None:
+    assert find_base(MODELS, id_) == expected
+
+
+@pytest.mark.parametrize(
+    ("id_", "expected"),
+    [
+        pytest.param("gpt-5.5-low", ("gpt-5.5", "low"), id="an-effort"),
+        pytest.param("gpt-5.5", ("", ""), id="none"),
+        pytest.param("low", ("", "low"), id="nothing-before-it"),
+    ],
+)
+def test_split_effort(id_: str, expected: tuple[str, str]) -> None:
+    assert split_effort(id_) == expected
