@@ -5,26 +5,13 @@ import os
 import pathlib
 import shutil
 import signal
-import tempfile
 import time
 
 METERS = "PROMETHEUS_MULTIPROC_DIR"
 METERS_OF = "CODEX_GATEWAY_METERS_OF"
-METERS_PREFIX = "codex-gateway-meters-"
-
-
-def make_meters_folder():
-    """Where workers share what they count: this server's own, gone with it.
-
-    prometheus_client looks for the variable when it is imported, so this comes before anything of the
-    application. A reload runs this file again, a replaced binary inherits the variables of its predecessor.
-    """
-    if os.environ.get(METERS_OF) != str(os.getpid()):
-        os.environ[METERS] = tempfile.mkdtemp(prefix=f"{METERS_PREFIX}{os.getpid()}-")
-        os.environ[METERS_OF] = str(os.getpid())
-
-
-make_meters_folder()
+# prometheus_client looks whether it is set when it is imported, which the application does. Where it leads is
+# asked when a worker first counts.
+os.environ.setdefault(METERS, "")
 
 import gunicorn.util  # noqa: E402
 from gunicorn import glogging  # noqa: E402
@@ -37,6 +24,7 @@ from app.handlers.pieces import discard, take_turns  # noqa: E402
 from app.settings import Settings  # noqa: E402
 
 settings = Settings.from_env()
+meters = settings.state_dir / "meters"
 redactor = build_redactor(settings)
 
 
@@ -69,17 +57,28 @@ forwarder_headers = ""
 LAST_FRAMES_S = 5
 
 
+def make_meters_folder():
+    """Where workers share what they count: this server's own, gone with it. A reload runs this file again."""
+    pid = str(os.getpid())
+    if os.environ.get(METERS_OF) != pid:
+        own = meters / pid
+        shutil.rmtree(own, ignore_errors=True)  # of one that was killed, and had the same number
+        own.mkdir(mode=0o700, parents=True)
+        os.environ |= {METERS: str(own), METERS_OF: pid}
+
+
+make_meters_folder()
+
+
 def on_starting(server):
     """Remove what a server that was killed left behind."""
-    for folder in pathlib.Path(tempfile.gettempdir()).glob(f"{METERS_PREFIX}*"):
-        pid = folder.name.removeprefix(METERS_PREFIX).partition("-")[0]
-        if not pathlib.Path("/proc", pid).exists():
+    for folder in meters.iterdir():
+        if not pathlib.Path("/proc", folder.name).exists():
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def on_exit(server):
-    with contextlib.suppress(KeyError):
-        shutil.rmtree(os.environ[METERS], ignore_errors=True)
+    shutil.rmtree(os.environ[METERS], ignore_errors=True)
 
 
 def child_exit(server, worker):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 from app.backend.home import CodexHome
 from app.backend.process import CodexProcess
 from app.settings import Settings
+
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class Fitness:
@@ -15,9 +19,18 @@ class Fitness:
 
     def allows_another(self, process: CodexProcess) -> bool:
         """Whether it may serve more turns: it keeps every thread, so it grows. A new one may."""
-        is_small = process.turns == 0 or process.measure_rss() <= self._max_rss_bytes
+        is_small = process.turns == 0 or measure_rss(process.pid) <= self._max_rss_bytes
         return process.turns < self._max_turns and is_small
 
     def is_usable(self, process: CodexProcess) -> bool:
         """A login or logout since it started makes a process unusable: it may hold the old account."""
         return process.is_alive() and process.login == self._home.login.read().identity
+
+
+def measure_rss(pid: int) -> int:
+    """A process's resident memory in bytes."""
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as pages:
+            return int(pages.read().split()[1]) * PAGE_BYTES
+    except (OSError, IndexError):  # it is gone: somebody else notices
+        return 0

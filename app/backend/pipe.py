@@ -46,6 +46,8 @@ class Pipe:
             raise
         os.set_blocking(self._write_fd, False)
         os.set_blocking(self._read_fd, False)
+        #: Whether the child closed its side.
+        self.has_ended = False
         self._reader = LineReader(max_line_bytes)
         # Lines that came in while we were writing.
         self._early: list[bytes] = []
@@ -119,6 +121,7 @@ class Pipe:
         except OSError as error:
             raise ProcessFailed("The pipe to codex broke.") from error
         if not data:
+            self.has_ended = True
             raise ProcessFailed("The codex process ended.")
         try:
             return self._reader.feed(data)

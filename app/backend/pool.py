@@ -285,7 +285,7 @@ class Pool:
     def _end(self, process: CodexProcess) -> None:
         with self._lock:
             self._end_start(process)
-        died = None if process.is_alive() else process.describe_end()
+        died = process.describe_end() if process.has_ended() else None
         try:
             process.kill()
         finally:

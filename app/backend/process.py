@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import shutil
 import signal
 import subprocess
@@ -27,7 +26,8 @@ log = logging.getLogger(__name__)
 
 OVERLOADED = -32001
 TERMINATE_GRACE_S = 2
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+#: Between the end of a process's pipe and its own.
+LAST_MOMENTS_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,13 +257,12 @@ class CodexProcess:
     def is_alive(self) -> bool:
         return self._popen.poll() is None
 
-    def measure_rss(self) -> int:
-        """Its resident memory in bytes."""
-        try:
-            with open(f"/proc/{self.pid}/statm", "rb") as pages:
-                return int(pages.read().split()[1]) * PAGE_BYTES
-        except (OSError, IndexError):  # it is gone: somebody else notices
-            return 0
+    def has_ended(self) -> bool:
+        """Whether it ended by itself; one that closed its pipe is about to."""
+        if self._pipe.has_ended:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._popen.wait(LAST_MOMENTS_S)
+        return not self.is_alive()
 
     def describe_end(self) -> dict[str, Any]:
         """How it ended and the last it said, for the log."""

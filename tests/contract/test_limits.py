@@ -235,14 +235,15 @@ def test_a_worker_has_its_share_of_places(ask: Ask) -> None:
 
 
 class Gate:
-    """A script that goes on when it is let."""
+    """A script that goes on when it is let, or nobody came."""
 
     def __init__(self) -> None:
         self.is_open = False
+        self._ends_s = time.monotonic() + 5
 
     def __iter__(self) -> Iterator[Step]:
         yield say("Hel")
-        while not self.is_open:
+        while not self.is_open and time.monotonic() < self._ends_s:
             time.sleep(0.005)  # as a pipe that is read: what the wait is for is the tick
             yield [Tick(0)]
         yield end()

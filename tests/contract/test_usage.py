@@ -18,13 +18,13 @@ from werkzeug.test import TestResponse
 
 from app.lib.account_limits import AccountLimits, LimitWindow
 from app.lib.errors import BackendRefused, BackendTimeout, BackendUnavailable, QuotaExceeded, RateLimited
-from app.lib.events import LimitsTold
+from app.lib.events import LimitsTold, ResponseDone
 from app.lib.keys import Role, name_keys
 from app.settings import Settings
 from app.store.usage import BUFFERS, COLUMNS, DAY_S, FILE_NAME, HOUR_S, Entry, UsageStore
 from tests.contract.conftest import BODY, OBSIDIAN, Ask, Post, without_folder
 from tests.support.gateway import ROOT
-from tests.support.scripted_backend import ScriptedBackend, Step, end, say
+from tests.support.scripted_backend import USAGE, ScriptedBackend, Step, end, say
 from tests.unit.store.conftest import hold_write_lock
 
 ME, YOU, ADMIN = "sk-me-0123456789", "sk-you-0123456789", "sk-admin-0123456789"
@@ -63,7 +63,8 @@ def read_entries(client: FlaskClient, request_id: str = "mine") -> list[dict[str
     """The entries of one request, the first of them first."""
     found = [entry for entry in read_raw(client)["data"] if entry.get("request_id") == request_id]
     # What goes on in the background may end before the request that began it.
-    return sorted(found[::-1], key=lambda entry: "background" in entry)
+    in_order = found[::-1]
+    return sorted(in_order, key=lambda entry: "background" in entry)
 
 
 def pick_used(counts: dict[str, Any]) -> dict[str, int]:
@@ -132,6 +133,17 @@ FAIL = "model failed"
             chat(stream=True),
             [CHAT | MODEL | {"stream": True, "status": 200, "error": "backend_unavailable", "frames": 4}],
             id="a-stream-that-fails",
+        ),
+        pytest.param(
+            [say("Hi"), [ResponseDone(0, USAGE)], BackendUnavailable(FAIL)],
+            chat(stream=True),
+            [
+                CHAT
+                | MODEL
+                | TOKENS
+                | {"stream": True, "status": 200, "error": "backend_unavailable", "frames": 4}
+            ],
+            id="a-stream-that-fails-behind-its-tokens",
         ),
         pytest.param(
             [say("a"), say("b"), end()],

@@ -232,7 +232,7 @@ def test_an_answer_ends_though_its_key_is_gone(door: Gateway) -> None:
             for host in ("0.0.0.0", "::", "192.0.2.7", "gateway.example")
         ),
         pytest.param(
-            {"PROXY_API_KEY": "a,b", "PROXY_ADMIN_KEY": "b"},
+            {"PROXY_API_KEY": "one-of-many,one-of-both", "PROXY_ADMIN_KEY": "one-of-both"},
             "PROXY_ADMIN_KEY: shares a key with PROXY_API_KEY; a key has one role",
             id="a-key-of-two-roles",
         ),
@@ -488,7 +488,7 @@ MODELS_LINE = "GET /v1/models HTTP/1.1"
         pytest.param(build_head("GET http://evil.example/v1/nothing HTTP/1.1"), 404, "not_found", id="a-url"),
         pytest.param(build_head("CONNECT evil.example:443 HTTP/1.1"), 404, "not_found", id="connect"),
         pytest.param(
-            build_head("GET /v1/nothing HTTP/1.1", {"SCRIPT_NAME": "/v1/nothing"}),
+            build_head("GET /within/v1/models HTTP/1.1", {"SCRIPT_NAME": "/within"}),
             404,
             "not_found",
             id="a-header-that-is-a-variable",
@@ -572,12 +572,12 @@ def test_no_client_writes_lines_of_its_own(door: Gateway, where: str, text: str)
     paths = {"path": f"/v1/{quoted}", "query": f"{CHAT}?x={quoted}"}
     headers = bearer(OURS) | {"x-request-id": request_id}
     requests.post(door.base_url + paths.get(where, CHAT), json=body, headers=headers, timeout=20)
-    wait_until(lambda: any('"access"' in line for line in find_new_lines(door, before)))
+    wait_until(lambda: find_account(door, request_id))
     *lines, rest = find_new_lines(door, before)
     told = [json.loads(line) for line in lines]
     assert rest == ""
-    assert [line["request_id"] for line in told if line["logger"] == "access"] == [request_id]
-    assert [line for line in told if line["request_id"] == "injected"] == []
+    accounts = [line["request_id"] for line in told if line["logger"] == "access"]
+    assert (accounts.count(request_id), accounts.count("injected")) == (1, 0)
     assert [line for line in lines if not line.isprintable()] == []
 
 
@@ -717,7 +717,7 @@ def test_a_body_of_a_byte_now_and_then(door: Gateway) -> None:
 @pytest.mark.parametrize("size", [1, 1000])
 def test_a_body_that_stops_coming(door: Gateway, size: int) -> None:
     with connect(door) as client:
-        client.sendall(build_head(CHAT_LINE, {"content-length": 2000}) + b" " * size)
+        client.sendall(build_head(CHAT_LINE, {"content-length": 2 * MB}) + b" " * size)
         began_s = time.monotonic()
         assert read_reply(client).status == 408
         assert time.monotonic() - began_s < 4

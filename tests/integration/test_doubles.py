@@ -176,9 +176,7 @@ SCRIPTS = [
         [{"limits": PRIMARY}, build_call("A", "c1"), {"then": [{"limits": SECONDARY}, {"say": ["."]}]}],
         id="limits-sparse",
     ),
-    pytest.param(
-        [{"limits": PRIMARY}, build_call("A", "c1"), {"then": [{"say": ["."]}]}], id="limits-once"
-    ),
+    pytest.param([{"limits": PRIMARY}, build_call("A", "c1"), {"then": [{"say": ["."]}]}], id="limits-once"),
     pytest.param(
         [
             {

@@ -5,7 +5,9 @@ import itertools
 import json
 import os
 import pathlib
+import re
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -47,7 +49,7 @@ PAIR = {"WEB_CONCURRENCY": "2", "PROXY_API_KEY": KEY, "PROXY_ADMIN_KEY": ADMIN, 
 CHAT = "/v1/chat/completions"
 #: Of each answer of the stand-in's.
 OUTPUT_TOKENS = 20
-METERS = "codex-gateway-meters-*"
+METERS = "state/meters/*"
 
 
 def ask(gateway: Gateway, script: Any, key: str = KEY, **more: Any) -> requests.Response:
@@ -133,9 +135,8 @@ def start_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartGatewa
 
         def start(folder: pathlib.Path | None = None, **environ: str) -> Gateway:
             folder = folder or tmp_path_factory.mktemp("pair")
-            (folder / "tmp").mkdir(exist_ok=True)
             binary = write_stand_in(folder)
-            settings = PAIR | {"CODEX_BIN": binary, "TMPDIR": str(folder / "tmp")} | environ
+            settings = PAIR | {"CODEX_BIN": binary} | environ
             gateway = stack.enter_context(run_gateway(folder, **settings))
             wait_until(lambda: len(gateway.worker_pids) == 2)
             for worker in gateway.worker_pids:
@@ -249,6 +250,19 @@ def find_lines(gateway: Gateway, ids: list[str], count: int) -> list[dict[str, A
     return found if len(found) == count else []
 
 
+def test_what_is_no_request_is_accounted_for(pair: Gateway) -> None:
+    """Its line and its entry have the id that the answer names; there is no more to tell."""
+    host, _, port = pair.base_url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=10) as client:
+        client.sendall(b"nonsense\r\n\r\n")
+        answer = b"".join(iter(lambda: client.recv(10_000), b"")).decode()
+    [request_id] = re.findall(r"x-request-id: (\S+)", answer)
+    [line] = wait_until(lambda: find_lines(pair, [request_id], 1))
+    assert (line["status"], line["error"]) == (400, "malformed_request")
+    asked = {"key": "(none)", "limit": 1000}
+    wait_until(lambda: request_id in get(pair, "/v1/usage/raw", **asked).text)
+
+
 LIMITS = {
     "x-codex-primary-used-percent": "42",
     "x-codex-primary-window-minutes": "300",
@@ -295,7 +309,7 @@ def test_nothing_is_lost_by_a_reload_and_a_restart(start_pair: StartGateway) -> 
     assert read_metrics(gateway)[ANSWERED] == 9
     more = {name: total[name] * 7 // 6 for name in total}
     assert (read_total(gateway), read_numbers(gateway)[1:], read_limits(gateway)) == (more, numbers, limits)
-    assert len([*gateway.folder.glob(f"tmp/{METERS}")]) == 1
+    assert len([*gateway.folder.glob(METERS)]) == 1
     ask(gateway, "one more, and the word to stop on its heels")
     assert gateway.stop() == 0
     again = start_pair(gateway.folder)
@@ -305,7 +319,7 @@ def test_nothing_is_lost_by_a_reload_and_a_restart(start_pair: StartGateway) -> 
 
 def find_meters(gateway: Gateway) -> list[int]:
     """The servers that have a folder of meters."""
-    return [int(path.name.split("-")[3]) for path in gateway.folder.glob(f"tmp/{METERS}")]
+    return [int(path.name) for path in gateway.folder.glob(METERS)]
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
@@ -327,11 +341,12 @@ def test_a_server_removes_what_a_killed_one_left(tmp_path: pathlib.Path) -> None
 
 @contextlib.contextmanager
 def run_small(folder: pathlib.Path, **environ: str) -> Iterator[Gateway]:
-    """One worker on the stand-in; several such may share a folder of temporary files."""
+    """One worker on the stand-in; several such may share a state folder."""
     own = folder / f"gateway-{time.monotonic_ns()}"
     own.mkdir()
-    (own / "tmp").symlink_to(folder)
-    settings = {"CODEX_BIN": write_stand_in(own), "PROXY_WARM_PROCESSES": "1", "TMPDIR": str(folder)}
+    (folder / "state").mkdir(exist_ok=True)
+    (own / "state").symlink_to(folder / "state")
+    settings = {"CODEX_BIN": write_stand_in(own), "PROXY_WARM_PROCESSES": "1"}
     with run_gateway(own, **(settings | environ)) as gateway:
         yield gateway
 

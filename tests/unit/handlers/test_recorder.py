@@ -132,6 +132,37 @@ def test_what_comes_while_it_writes_is_written_next(
     assert read_ids(store) == [0, 1, 2, 3]
 
 
+def test_what_can_never_be_written_holds_up_nothing(
+    app: object, logged: list[logging.LogRecord], recorder: UsageRecorder, store: UsageStore
+) -> None:
+    """A number that no column holds: it is lost, with a word, and the writing goes on."""
+    recorder.add({"id": 1, "input_tokens": 2**63}, "gpt-5.5")
+    recorder.close()
+    recorder.add({"id": 2}, "gpt-5.5")
+    recorder.close()
+    assert ([record.getMessage() for record in logged], read_ids(store)) == (
+        ["what requests used is lost"],
+        [2],
+    )
+
+
+def test_a_success_of_anyones_ends_a_failure(
+    app: object,
+    logged: list[logging.LogRecord],
+    recorder: UsageRecorder,
+    store: UsageStore,
+    folder: pathlib.Path,
+) -> None:
+    """So that the next one is news, whoever wrote in between."""
+    store.start()
+    for number in range(2):
+        with hold_write_lock(folder / FILE_NAME):
+            recorder.add({"id": number}, "gpt-5.5")
+            recorder.close()
+        recorder.flush()
+    assert len(complaints(logged)) == 2
+
+
 def test_limits_wait_too(recorder: UsageRecorder, store: UsageStore, folder: pathlib.Path) -> None:
     """What one request told stays true where the next is silent, also before either is written."""
     folder.write_text("in the way")

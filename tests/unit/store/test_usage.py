@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import pathlib
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -271,6 +273,42 @@ def test_so_many_entries_are_kept(open_usage: OpenUsage, most: int) -> None:
     assert (read_numbers(usage, limit=count), read_hours(usage)) == (
         [*range(count + 1, count + 1 - most, -1)],
         [(0, "me", "gpt-5.5", {"requests": count + 1})],
+    )
+
+
+def test_strangers_push_nobody_out(open_usage: OpenUsage) -> None:
+    """However often somebody without a key asks: a tenth of what is kept is theirs."""
+    with contextlib.closing(open_usage(10**9)) as before:
+        before.add([entry() for _ in range(50)])
+        before.add([entry(key="(none)") for _ in range(500)])
+    usage = open_usage(100)
+    usage.add([entry()])
+    keys = [fields["key"] for _, _, fields in usage.read_entries(ALWAYS, 2**62, 1000)]
+    assert keys == ["me", *["(none)"] * 10, *["me"] * 50]
+
+
+def test_much_at_once_is_not_kept_until_it_is_time_again(open_usage: OpenUsage) -> None:
+    """Between two looks there are never more than a tenth too many."""
+    usage = open_usage(100)
+    counts = []
+    for _ in range(50):
+        usage.add([entry() for _ in range(5)])
+        counts.append(len(read_numbers(usage, limit=1000)))
+    assert (max(counts) < 110, counts[-1] >= 100) == (True, True)
+
+
+def test_what_cannot_be_dropped_is_no_reason_not_to_keep(
+    app: object, usage: UsageStore, folder: pathlib.Path, clock: Clock, logged: list[logging.LogRecord]
+) -> None:
+    usage.start()
+    with contextlib.closing(sqlite3.connect(folder / FILE_NAME)) as other:
+        other.execute("CREATE TRIGGER keep BEFORE DELETE ON entries BEGIN SELECT RAISE(FAIL, 'no'); END")
+        other.commit()
+    usage.add([entry(NOW_S - 10 * DAYS * DAY_S)])
+    told = [record.getMessage() for record in logged]
+    assert (read_numbers(usage), told) == (
+        [1],
+        ["what was used long ago could not be dropped: The store cannot be used: no."],
     )
 
 
