@@ -47,8 +47,8 @@ graceful_timeout = round(settings.graceful_timeout_s)
 timeout = max(60, graceful_timeout + 10)
 control_socket_disable = True
 limit_request_field_size = settings.max_header_bytes
-# Nobody else on this machine is to read what is made from here on.
-umask = 0o077
+# Nobody else on this machine is to read what is made from here on. (`umask` here is about sockets only.)
+os.umask(0o077)
 loglevel = "warning"
 # No header of a client's becomes part of the environment (SCRIPT_NAME, PATH_INFO).
 forwarder_headers = ""

@@ -83,10 +83,11 @@ def read_body() -> bytes:
 def receive(stream: Any, length: int) -> bytes:
     """So many bytes, or fewer where they end before; a client that is late is refused."""
     client = flask.g.access.client
-    data, fault = b"", None
+    data = b""
+    fault: Exception | None = None
     try:
         with flask.current_app.extensions["slow_bodies"].watch(client, length):
-            data: bytes = stream.read(length)
+            data = stream.read(length)
     except (OSError, ParseException) as error:
         fault = error
     # Who was told to stop may see an end, an error, or both.

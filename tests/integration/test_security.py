@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import pathlib
 import socket
 import stat
@@ -16,7 +17,14 @@ import pytest
 import requests
 
 from app.lib.keys import AccessKey, KeyLimits, Role, build_entry, digest_key
-from tests.support.gateway import Gateway, find_children, run_gateway, wait_until, write_provider
+from tests.support.gateway import (
+    Gateway,
+    find_children,
+    run_gateway,
+    wait_until,
+    write_provider,
+    write_stand_in,
+)
 from tests.support.script import Step
 from tests.support.scripted_model import Answer, Handler, ScriptedModel
 
@@ -560,6 +568,23 @@ def test_what_is_kept_is_nobody_else_s(site: Site) -> None:
     assert {"responses.sqlite3", "usage.sqlite3", "config.toml", "models.json", "stderr"} <= names
     assert {name: mode for name, mode in read_modes(state).items() if name != CODEX_OWN} == {}
     assert stat.S_IMODE(state.stat().st_mode) == 0o700
+
+
+def test_however_it_is_started(tmp_path: pathlib.Path) -> None:
+    """By gunicorn itself, and by somebody whose files everybody may read."""
+    mask = os.umask(0o022)
+    try:
+        command = ("-m", "gunicorn", "-c", "config/gunicorn.conf.py", "wsgi:app")
+        environ = {"CODEX_BIN": write_stand_in(tmp_path), "PROXY_WARM_PROCESSES": "1"}
+        (tmp_path / "state" / "codex-home").mkdir(parents=True)
+        (tmp_path / "state").chmod(0o755)
+        with run_gateway(tmp_path, command=command, **environ) as gateway:
+            body = {"model": MODEL, "input": "Hi"}
+            assert requests.post(f"{gateway.base_url}/v1/responses", json=body, timeout=10).status_code == 200
+            wait_until((gateway.state_dir / "usage" / "usage.sqlite3").exists)
+            assert read_modes(gateway.state_dir) == {"codex-home": "0o755"}
+    finally:
+        os.umask(mask)
 
 
 def test_no_key_is_kept(site: Site) -> None:
