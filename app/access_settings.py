@@ -76,7 +76,7 @@ class AccessSettings:
     )
     max_body_bytes: int = knob("PROXY_MAX_BODY_MB", "16", "Largest request body.", parse_size)
     max_header_bytes: int = knob(
-        "PROXY_MAX_HEADER_KB", "16", "Longest header of a request; it may have 100.", parse_bytes
+        "PROXY_MAX_HEADER_KB", "8", "Longest header of a request; it may have 100.", parse_bytes
     )
     max_json_depth: int = knob(
         "PROXY_MAX_JSON_DEPTH", "100", "How deep a request's JSON may be nested.", parse_count

@@ -13,7 +13,7 @@ from app.lib.output_mode import OutputMode
 from app.lib.request import ToolTransport
 from app.lib.stop_policy import StopMode
 
-MOST_HEADER_KB = 1024
+MOST_HEADER_KB = 64
 
 
 def knob(

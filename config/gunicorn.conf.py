@@ -7,6 +7,9 @@ import shutil
 import signal
 import time
 
+# What is made from here on is nobody else's to read. (gunicorn's own `umask` is about sockets only.)
+os.umask(0o077)
+
 METERS = "PROMETHEUS_MULTIPROC_DIR"
 METERS_OF = "CODEX_GATEWAY_METERS_OF"
 # prometheus_client looks whether it is set when it is imported, which the application does. Where it leads is
@@ -47,8 +50,6 @@ graceful_timeout = round(settings.graceful_timeout_s)
 timeout = max(60, graceful_timeout + 10)
 control_socket_disable = True
 limit_request_field_size = settings.max_header_bytes
-# Nobody else on this machine is to read what is made from here on. (`umask` here is about sockets only.)
-os.umask(0o077)
 loglevel = "warning"
 # No header of a client's becomes part of the environment (SCRIPT_NAME, PATH_INFO).
 forwarder_headers = ""

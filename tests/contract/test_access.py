@@ -193,3 +193,12 @@ def test_no_word_of_the_conversation_is_logged(
     post(messages=[{"role": "user", "content": "my question"}], headers={"authorization": "Bearer my-key"})
     lines = " ".join(logs.JsonFormatter().format(record) for record in logged)
     assert [word for word in ("question", "answer", "my-key") if word in lines] == []
+
+
+def test_what_a_failed_turn_used_is_told(
+    post: Post, backend: ScriptedBackend, logged: list[logging.LogRecord]
+) -> None:
+    backend.script = [say("Hi"), end()[:1], RateLimited("No.")]
+    post()
+    [line] = fields(logged)
+    assert (line["error"], line["input_tokens"], line["output_tokens"]) == ("rate_limit_exceeded", 120, 20)

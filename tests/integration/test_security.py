@@ -9,7 +9,6 @@ import os
 import pathlib
 import socket
 import stat
-import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -565,7 +564,7 @@ def test_what_is_kept_is_nobody_else_s(site: Site) -> None:
     assert site.chat("Hi", model="none").status_code == 404
     state = site.gateway.state_dir
     names = {path.name for path in state.rglob("*")}
-    assert {"responses.sqlite3", "usage.sqlite3", "config.toml", "models.json", "stderr"} <= names
+    assert {"responses.sqlite3", "usage.sqlite3", "config.toml", "models.json", "stderr", "meters"} <= names
     assert {name: mode for name, mode in read_modes(state).items() if name != CODEX_OWN} == {}
     assert stat.S_IMODE(state.stat().st_mode) == 0o700
 
@@ -600,10 +599,3 @@ def read_file(path: pathlib.Path) -> bytes:
     with contextlib.suppress(FileNotFoundError):  # a process ended meanwhile
         return path.read_bytes()
     return b""
-
-
-def test_meters_are_nobody_else_s(site: Site) -> None:
-    """They lie where everybody's files do."""
-    places = pathlib.Path(tempfile.gettempdir()).glob(f"codex-gateway-meters-{site.gateway.process.pid}-*")
-    [folder] = places
-    assert (read_modes(folder), [*folder.iterdir()] != []) == ({}, True)

@@ -50,7 +50,7 @@ MIB = 1024 * 1024
         pytest.param(parse_path, "/a/b", pathlib.Path("/a/b"), id="path"),
         pytest.param(parse_optional_path, "/a/b", pathlib.Path("/a/b"), id="a-path-after-all"),
         pytest.param(parse_optional_path, "", None, id="no-path"),
-        pytest.param(parse_bytes, "1024", 1024 * 1024, id="bytes-most"),
+        pytest.param(parse_bytes, "64", 64 * 1024, id="bytes-most"),
         pytest.param(parse_path, "~/b", pathlib.Path.home() / "b", id="path-at-home"),
         pytest.param(parse_seconds, "1", 0.001, id="seconds-least"),
         pytest.param(parse_seconds, "1500", 1.5, id="seconds"),
@@ -107,9 +107,9 @@ NATURAL = "a whole number, 0 or more"
         pytest.param("PROXY_TOOL_BUFFER_MAX_KB", "0", "a whole number of kilobytes, at least 1", id="kilos"),
         *(
             pytest.param(
-                "PROXY_MAX_HEADER_KB", value, "a whole number of kilobytes, 1 to 1024", id=f"header-{value}"
+                "PROXY_MAX_HEADER_KB", value, "a whole number of kilobytes, 1 to 64", id=f"header-{value}"
             )
-            for value in ("0", "1025")
+            for value in ("0", "65")
         ),
         pytest.param("PROXY_API_KEYS_FILE", "~nobody-of-this-name/keys", "a path", id="optional-path"),
         pytest.param("PROXY_PARK_TTL_S", "0", "a whole number of seconds, at least 1", id="whole-seconds"),
@@ -142,7 +142,7 @@ EXAMPLES: dict[Any, tuple[str, Any]] = {
     OutputMode: ("openai-json", OutputMode.OPENAI_JSON),
     EscapePolicy: ("copilot", EscapePolicy.COPILOT),
     ToolTransport: ("sentinel", ToolTransport.SENTINEL),
-    parse_bytes: ("77", 77 * 1024),
+    parse_bytes: ("63", 63 * 1024),
     parse_optional_path: ("/x", pathlib.Path("/x")),
     parse_pin: ("false", False),
     parse_port: ("77", 77),

@@ -152,6 +152,11 @@ def test_find_key(given: bytes, name: str | None) -> None:
     assert (found and found.name) == name
 
 
+@given(st.binary(max_size=40))
+def test_law_no_other_key_will_do(given: bytes) -> None:
+    assert (find_key(TWO, given) is None) is (given not in (b"one", b"two"))
+
+
 def test_two_keys_that_are_one_have_the_first_ones_role() -> None:
     keys = name_keys(["one"], "admin", ADMIN) + name_keys(["one"], "env", CLIENT)
     assert find_key(keys, b"one") == AccessKey("admin:7692c3", digest_key(b"one"), ADMIN)

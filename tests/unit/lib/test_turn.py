@@ -448,3 +448,10 @@ def test_batches_do_not_matter(events: list[BackendEvent], data: st.DataObject) 
 def test_usage_is_summed(reports: list[Usage]) -> None:
     events = [*(ResponseDone(0, usage) for usage in reports), TurnEnded(0, STOP)]
     assert TurnCore().feed_all(events)[-1] == Completed(sum(reports, Usage()))
+
+
+def test_a_turn_that_fails_tells_what_it_used() -> None:
+    """So that what it cost is not hidden from the operator."""
+    core, error = TurnCore(choices=2), BackendUnavailable("Gone.")
+    core.feed_all([ResponseDone(0, Usage(10, 0, 2)), TurnEnded(0, STOP), ResponseDone(1, Usage(5, 4, 3))])
+    assert core.fail(error) == [Failed(error, Usage(15, 4, 5))]
