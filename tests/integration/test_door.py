@@ -660,6 +660,12 @@ def repeat(piece: bytes) -> Iterator[bytes]:
         pytest.param({"content-length": str(10**13)}, bytes(MB), id="announced"),
         pytest.param({"transfer-encoding": "chunked"}, b"%x\r\n%s\r\n" % (MB, bytes(MB)), id="in-chunks"),
         pytest.param({"transfer-encoding": "chunked"}, b"1\r\nx\r\n" * 50_000, id="in-chunks-of-a-byte"),
+        # Legal, of no use to anyone, and more work than any other byte.
+        pytest.param(
+            {"transfer-encoding": "chunked"},
+            (b"1;" + b"a=b;" * 1900 + b"a=b\r\nx\r\n") * 20,
+            id="in-chunks-with-much-about-them",
+        ),
     ],
 )
 def test_a_body_without_an_end_has_one(door: Gateway, headers: dict[str, str], piece: bytes) -> None:
