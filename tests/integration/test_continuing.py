@@ -91,7 +91,7 @@ def find_origin(gateway: Gateway, response: requests.Response) -> str:
     return wait_until(look, 5)
 
 
-KEYS = "key-one,key-two"
+KEYS = "first-key,second-key"
 
 
 @pytest.fixture(scope="module")
@@ -242,10 +242,10 @@ def test_what_differs_is_told_anew_and_leaves_the_turn_alone(
 
 def test_a_turn_is_its_own_keys_only(stand_in: StartGateway) -> None:
     gateway = stand_in(PROXY_API_KEY=KEYS, PROXY_MAX_PROCESSES="4")
-    mine = Talk(gateway, ask([call("Paris"), {"then": [{"say": ["Mine."]}]}]), key="key-one", tools=TOOLS)
+    mine = Talk(gateway, ask([call("Paris"), {"then": [{"say": ["Mine."]}]}]), key="first-key", tools=TOOLS)
     mine.give(mine.call(), "18")
     for messages in (mine.messages, mine.messages[-1:]):
-        theirs = Talk(gateway, *messages, key="key-two", tools=TOOLS).post()
+        theirs = Talk(gateway, *messages, key="second-key", tools=TOOLS).post()
         assert theirs.headers["x-proxy-continuation"] != "parked"
         assert find_origin(gateway, theirs) == "other_key"
     assert mine.go_on()[0] == "parked"
@@ -356,10 +356,10 @@ def test_a_follow_up_to_something_else_gets_its_own_thread(
 
 def test_a_thread_is_its_own_keys_only(stand_in: StartGateway) -> None:
     gateway = stand_in(PROXY_API_KEY=KEYS)
-    mine = Talk(gateway, {"role": "user", "content": "hello"}, key="key-one")
+    mine = Talk(gateway, {"role": "user", "content": "hello"}, key="first-key")
     mine.go_on()
     mine.messages.append({"role": "user", "content": "more"})
-    theirs = Talk(gateway, *mine.messages, key="key-two").post()
+    theirs = Talk(gateway, *mine.messages, key="second-key").post()
     assert (find_origin(gateway, theirs), find_origin(gateway, mine.post())) == ("unknown", "thread")
 
 
