@@ -103,8 +103,9 @@ def when_ready(server):
 
 
 def post_fork(server, worker):
-    """Until it has handlers of its own, a worker would note a SIGTERM as its parent does, and not heed it."""
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    """Until it has handlers of its own, a worker would note these as its parent does, and not heed them."""
+    for word in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(word, signal.SIG_DFL)
 
 
 def post_worker_init(worker):

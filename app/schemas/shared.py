@@ -56,7 +56,7 @@ class BodySchema(ma.Schema):
     def count(self, data: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         for name, most in self._most.items():
             items = data.get(name)
-            if isinstance(items, list) and count_items(items) > most:
+            if isinstance(items, list) and (len(items) > most or count_items(items) > most):
                 rule = f"Must not have more than {most:,} items, the parts of each counted."
                 raise ma.ValidationError({name: [rule]})
         return data
