@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -460,6 +461,8 @@ def test_they_are_counted_before_they_are_read(client: FlaskClient, items: list[
     assert "Must not have more than 6 items" in response.get_json()["error"]["message"]
 
 
+#: How much slower our own loops may be while coverage looks on; what is read in C is as fast as ever.
+TRACED = 8
 LARGE = 16 * 1024 * 1024 - 500
 
 
@@ -506,4 +509,4 @@ def test_what_is_too_much_costs_little(client: FlaskClient, data: bytes, most: f
     plain = build_chat(b'{"role":"user","content":"' + b"x" * (LARGE - 100) + b'"}')
     (served, unit_s), (refused, spent_s) = (measure(client, each) for each in (plain, data))
     assert (served, refused) == (200, 400)
-    assert spent_s < most * unit_s
+    assert spent_s < most * unit_s * (TRACED if sys.gettrace() else 1)

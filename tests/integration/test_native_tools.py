@@ -125,7 +125,7 @@ def start(tmp_path: pathlib.Path, model: ScriptedModel) -> Iterator[Callable[...
     with ExitStack() as stack:
 
         def begin(kind: str, faults: dict[str, Any] | None = None, **environ: str) -> Box:
-            fixed = {"PROXY_STATE_DIR": str(tmp_path / "state"), "PROXY_WARM_PROCESSES": "1"}
+            fixed = {"PROXY_STATE_DIR": str(tmp_path / "state"), "PROXY_WARM_PROCESSES": "0"}
             fixed["PROXY_COMMIT_AFTER_MS"] = "800"  # a fifth of a second is then a wait
             if kind == "codex":
                 fixed["PROXY_CODEX_CONFIG_FILE"] = write_provider(tmp_path, model.base_url)
