@@ -433,6 +433,7 @@ def test_groups(
         pytest.param({"end": "2026-13-01"}, "end", id="end"),
         pytest.param({"start": "-1"}, "start", id="negative"),
         pytest.param({"start": 1_712_111_612_000}, "start", id="milliseconds"),
+        pytest.param({"end": 1_712_111_612_000}, "end", id="until-milliseconds"),
         pytest.param({"start": "9999-12-31T23:59:59-23:59"}, "start", id="beyond-all-time"),
         pytest.param({"start": 200, "end": 100}, "start", id="the-wrong-way-round"),
         pytest.param({"start": 10**11}, "start", id="in-the-future"),
