@@ -44,7 +44,8 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         text = self._redactor.redact(orjson.dumps(line, default=str).decode())
-        return text if text.isascii() else OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+        is_plain = text.isascii() and "\x7f" not in text
+        return text if is_plain else OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class LineHandler(logging.Handler):

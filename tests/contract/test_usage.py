@@ -21,7 +21,7 @@ from app.lib.errors import BackendRefused, BackendTimeout, BackendUnavailable, Q
 from app.lib.events import LimitsTold, ResponseDone
 from app.lib.keys import Role, name_keys
 from app.settings import Settings
-from app.store.usage import BUFFERS, COLUMNS, DAY_S, FILE_NAME, HOUR_S, Entry, UsageStore
+from app.store.usage import BUFFERS, COLUMNS, DAY_S, FILE_NAME, HOUR_S, Entry, Span, UsageStore
 from tests.contract.conftest import BODY, OBSIDIAN, Ask, Post, without_folder
 from tests.support.gateway import ROOT
 from tests.support.scripted_backend import USAGE, ScriptedBackend, Step, end, say
@@ -613,6 +613,18 @@ def test_a_locked_store_costs_no_answer_any_time(
         assert post(headers=MINE).status_code == 200
         took_s = time.monotonic() - began_s
     assert (took_s < 0.5, [entry["status"] for entry in read_entries(client)]) == (True, [200])
+
+
+def test_what_waits_is_written_when_a_worker_ends(
+    app: flask.Flask, post: Post, backend: ScriptedBackend, past: UsageStore
+) -> None:
+    """Nobody asked for it, and its thread may just be waiting for more to come."""
+    backend.script = ANSWER
+    post(headers=MINE)
+    before = past.read_entries(Span(0, 2**40), 2**62, 10)
+    app.extensions["lifecycle"].close()
+    after = past.read_entries(Span(0, 2**40), 2**62, 10)
+    assert (before, [fields["request_id"] for _, _, fields in after]) == ([], ["mine"])
 
 
 def test_no_word_and_no_key_is_kept(
