@@ -452,8 +452,8 @@ SECRET = "sk-proj-0123456789abcdef"
 
 def test_what_codex_writes_to_stderr_is_bounded_and_its_end_told(single: Gateway) -> None:
     """Megabytes, more than once; and the failure that they end in shows the last of them, without secrets."""
-    flood = {"babble": "x" * 1000, "times": 3000}
-    script = [{"say": ["a"]}, flood, {"wait": 1.5}, flood, {"wait": 1.5}]
+    flood = {"babble": "x" * 1000, "times": 3000, "until_cut": MAX_BYTES, "pause_s": 0.3}
+    script = [{"say": ["a"]}, flood, flood]
     last = {"babble": f"thread main panicked at its wits end, with {SECRET}\n"}
     lengths: list[int] = []
     with ThreadPoolExecutor(1) as executor:

@@ -17,6 +17,7 @@ Player = Callable[["Turn", Step], Play | None]
 
 FOREVER = float("inf")
 DELTAS_AT_ONCE = 1000
+LOOK_AGAIN_S = 0.05
 NO_USAGE = dict.fromkeys(script.DEFAULT_USAGE, 0)
 STREAM_ENDS: dict[str, Callable[[Any], Failure]] = {
     "fail": script.explain_failed,
@@ -165,11 +166,14 @@ def stop_reading(turn: "Turn", step: Step) -> None:
     turn.host.stop_reading()
 
 
-def babble(turn: "Turn", step: Step) -> None:
-    """Write this to stderr, so many times."""
+def babble(turn: "Turn", step: Step) -> Play:
+    """Write this to stderr, so many times; then wait, if told, until somebody has cut it to so many bytes."""
     text = memoryview(step.value.encode() * step.options.get("times", 1))
     while text:
         text = text[os.write(2, text) :]
+    while os.fstat(2).st_size > step.options.get("until_cut", FOREVER):
+        yield LOOK_AGAIN_S
+    yield step.options.get("pause_s", 0)
 
 
 STEPS: dict[str, Player] = {
