@@ -7,6 +7,8 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from app.lib.account import Account, LoginStep
+from app.lib.account_limits import AccountLimits
 from app.lib.errors import ProxyError
 from app.lib.events import BackendEvent, TurnEvent
 from app.lib.models import Model
@@ -70,6 +72,24 @@ class Backend(Protocol):
 
     def known_models(self) -> tuple[Model, ...]:
         """Those of them that are known without asking."""
+
+    def account(self, client: Client) -> Account:
+        """Whose account codex uses; not known, if it does not say so in a moment."""
+
+    def account_limits(self, client: Client) -> AccountLimits | None:
+        """What is left of it, where codex knows."""
+
+    def log_in(self, client: Client) -> Generator[LoginStep | None, None, None]:
+        """Log in by device code: a code, and how that ended; nothing, at least once a second, while it waits.
+
+        Raises `ProxyError` before there is a code. To close it is to cancel the login.
+        """
+
+    def log_out(self, client: Client) -> None:
+        """Use no account any more; raises `ProxyError`."""
+
+    def codex_version(self) -> str | None:
+        """As a codex process has told it."""
 
     def census(self) -> Census:
         """What there is now."""

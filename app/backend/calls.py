@@ -29,6 +29,9 @@ INITIALIZE: Call = (
 )
 READ_ACCOUNT: Call = ("account/read", {})
 REFRESH_LOGIN: Call = ("account/read", {"refreshToken": True})
+READ_LIMITS: Call = ("account/rateLimits/read", {"excludeResetCreditDetails": True})
+START_LOGIN: Call = ("account/login/start", {"type": "chatgptDeviceCode"})
+LOG_OUT: Call = ("account/logout", {})
 LIST_MODELS: Call = ("model/list", {})
 RAW_ITEM = b'{"method":"rawResponseItem/completed"'
 ECHO = b'"turnId":"auto-compact'
@@ -92,6 +95,10 @@ def start_turn(
 
 def interrupt_turn(thread_id: str, turn_id: str) -> Call:
     return "turn/interrupt", {"threadId": thread_id, "turnId": turn_id}
+
+
+def cancel_login(login_id: str) -> Call:
+    return "account/login/cancel", {"loginId": login_id}
 
 
 def is_echo(line: bytes) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
+from app.backend.account_desk import AccountDesk
 from app.backend.demo_server import DemoServer
 from app.backend.directory import ModelDirectory
 from app.backend.drain import Drain
@@ -11,6 +14,8 @@ from app.backend.line import Wish
 from app.backend.pool import Pool
 from app.backend.turn import CodexTurn, TurnContext
 from app.backend.waiting import run_through
+from app.lib.account import Account, LoginStep
+from app.lib.account_limits import AccountLimits
 from app.lib.models import Model
 from app.lib.prompt import Prompt
 from app.pipeline import Census, Client
@@ -24,6 +29,7 @@ class CodexBackend:
         self._directory = ModelDirectory(self._home, settings)
         self._drain = Drain()
         self._keeper = Keeper(self._pool, self._home, self._drain)
+        self._desk = AccountDesk(self._pool, self._home, self._drain)
         self._context = TurnContext(settings, self._pool, self._directory, self._drain)
         self._demo = DemoServer() if settings.demo else None
 
@@ -48,6 +54,21 @@ class CodexBackend:
 
     def known_models(self) -> tuple[Model, ...]:
         return self._directory.all()
+
+    def account(self, client: Client) -> Account:
+        return self._desk.read_account(client)
+
+    def account_limits(self, client: Client) -> AccountLimits | None:
+        return self._desk.read_limits(client)
+
+    def log_in(self, client: Client) -> Generator[LoginStep | None, None, None]:
+        return self._desk.log_in(client)
+
+    def log_out(self, client: Client) -> None:
+        self._desk.log_out(client)
+
+    def codex_version(self) -> str | None:
+        return self._home.codex_version
 
     def census(self) -> Census:
         return self._pool.census()

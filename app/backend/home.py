@@ -97,6 +97,8 @@ class CodexHome:
         self.binary = find_binary(settings)
         self.path = settings.state_dir / "codex-home"
         self.login = LoginFile(self.path / "auth.json")
+        #: As its processes tell it.
+        self.codex_version: str | None = None
         #: A folder for each running process; gone with it.
         self.processes = settings.state_dir / "processes"
         #: Where codex stands: an empty folder, nothing to read there.

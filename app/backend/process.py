@@ -9,16 +9,17 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import IO, Any, assert_never
 
 from app.backend import calls, jsonrpc
+from app.backend.account import read_account, read_version
 from app.backend.calls import Call
 from app.backend.home import CodexHome
 from app.backend.inbox import Inbox, Incoming
 from app.backend.last_words import read_last_words
 from app.backend.pipe import Pipe
 from app.backend.resting import RestingThreads
+from app.lib.account import Account, AccountState
 from app.lib.errors import BackendRefused, BackendTimeout, BackendUnavailable, ProcessFailed, ProxyError
 from app.settings import Settings
 
@@ -30,15 +31,11 @@ TERMINATE_GRACE_S = 2
 LAST_MOMENTS_S = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
-    needs_login: bool
-
-
 class CodexProcess:
     """Owned by one request or by the pool; whoever owns it reads its pipe."""
 
     def __init__(self, home: CodexHome, settings: Settings) -> None:
+        self._home = home
         self._settings = settings
         self._next_id = 0
         self._unanswered: set[int] = set()
@@ -102,17 +99,19 @@ class CodexProcess:
         """Say hello and learn the login, if that is not done; yields while it waits."""
         if self.account is not None:
             return
-        yield from self.call(calls.INITIALIZE, self._settings.start_timeout_s)
+        answer = yield from self.call(calls.INITIALIZE, self._settings.start_timeout_s)
         self._send(jsonrpc.encode_notification("initialized"))
-        self.account = yield from self._read_account()
+        self._home.codex_version = read_version(answer)
+        yield from self.ask_account(self._settings.start_timeout_s)
 
-    def _read_account(self) -> Generator[None, None, Account]:
+    def ask_account(self, timeout_s: float | None = None) -> Generator[None, None, Account]:
+        """Whose it is now."""
         try:
-            answer = yield from self.call(calls.READ_ACCOUNT, self._settings.start_timeout_s)
+            self.account = read_account((yield from self.call(calls.READ_ACCOUNT, timeout_s)))
         except BackendRefused:
             # With a ChatGPT login and no network codex cannot tell: unknown is not logged out.
-            return Account(needs_login=False)
-        return Account(bool(answer.get("requiresOpenaiAuth")) and answer.get("account") is None)
+            self.account = Account(AccountState.UNKNOWN)
+        return self.account
 
     def open_threads(self, thread: Call, count: int) -> Generator[None, None, list[dict[str, Any]]]:
         """Open so many threads; the first may have been opened ahead."""

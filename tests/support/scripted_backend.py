@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any
 
+from app.lib.account import Account, AccountState, LoginCode, LoginDone, LoginStep
+from app.lib.account_limits import AccountLimits
 from app.lib.events import (
     BackendEvent,
     FinishReason,
@@ -26,6 +28,9 @@ Step = list[BackendEvent] | Exception
 Script = Iterable[Step]
 
 MODELS = (Model("gpt-5.5", "gpt-5.5", "openai"), Model("vendor/fast", "gpt-5.5", "codex-gateway", "low"))
+LOGGED_OUT = Account(AccountState.OUT)
+LOGGED_IN = Account(AccountState.IN, "chatgpt", "plus", "someone@example.org")
+LOGIN_CODE = LoginCode("https://auth.example.org/codex/device", "ABCD-EFGH")
 USAGE = Usage(input_tokens=120, cached_tokens=100, output_tokens=20, reasoning_tokens=5)
 
 
@@ -121,6 +126,13 @@ class ScriptedBackend:
         self.script = script
         self.offered: tuple[Model, ...] | Exception = MODELS
         self.ready = True
+        self.told_account = LOGGED_OUT
+        self.told_limits: AccountLimits | None = None
+        self.version: str | None = "0.163.0"
+        #: What a login tells, or raises.
+        self.login: Iterable[LoginStep | Exception | None] = (None, LOGIN_CODE, None, LoginDone())
+        #: Logins that are under way.
+        self.logins = 0
         self.prompts: list[Prompt] = []
         self.clients: list[Client] = []
         self.owners: list[str] = []
@@ -143,6 +155,29 @@ class ScriptedBackend:
 
     def known_models(self) -> tuple[Model, ...]:
         return MODELS
+
+    def account(self, client: Client) -> Account:
+        return self.told_account
+
+    def account_limits(self, client: Client) -> AccountLimits | None:
+        return self.told_limits
+
+    def log_in(self, client: Client) -> Generator[LoginStep | None, None, None]:
+        self.logins += 1
+        try:
+            for step in self.login:
+                if isinstance(step, Exception):
+                    raise step
+                self.told_account = LOGGED_IN if isinstance(step, LoginDone) else self.told_account
+                yield step
+        finally:
+            self.logins -= 1
+
+    def log_out(self, client: Client) -> None:
+        self.told_account = LOGGED_OUT
+
+    def codex_version(self) -> str | None:
+        return self.version
 
     def census(self) -> Census:
         return Census()

@@ -8,6 +8,9 @@ STAND_IN is a JSON object; the faults among its keys can be limited to one proce
     stderr      a text printed at the start
     once        a path: faults only for the process that creates this file
     account, models, rss_bytes      what it answers about itself: null when logged out; extra ids; its memory
+    login       a path: its account is that of auth.json, and a login waits until this file says how it ends:
+                "done" | "die" | what codex would say of the failure
+    verification_url, limits        where codes are entered; the account's limits, as headers
     refuse_tools    true: a thread with tools is refused
     one_by_one  true: asks for tool calls one after the other, as codex 0.163 does
     log         a path: every line of the pipe, as {"from", "pid", "msg"}

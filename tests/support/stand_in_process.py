@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
+from tests.support import stand_in_account
 from tests.support.stand_in_pipe import Pipe
 from tests.support.stand_in_tools import find_flaw
 from tests.support.stand_in_turn import Task, Thread, Turn
-from tests.support.stand_in_wire import Message, build_id, encode, now_ms
+from tests.support.stand_in_wire import Message, RefusedError, build_id, encode, now_ms
 
 VERSION = "0.163.0"
 GARBAGE = b'}{ garbage, "not" json\n'
@@ -19,10 +20,6 @@ MAX_HELD_BYTES = 1 << 20
 MODELS = ("gpt-5.5", "gpt-5.6-luna")
 EFFORTS = {"low": "Fast", "medium": "Balanced", "high": "Thorough"}
 ITEM_PREFIXES = {"message": "msg", "function_call": "fc", "function_call_output": "fco", "reasoning": "rs"}
-
-
-class RefusedError(Exception):
-    """A request is answered with an error: its code and message."""
 
 
 class Process:
@@ -38,6 +35,8 @@ class Process:
         self.opted_out: frozenset[str] = frozenset()
         self.last_reply = b""
         self.is_initialized = False
+        #: The login that waits for a person, by its id.
+        self.logins: dict[str, Task] = {}
 
     def serve(self) -> None:
         while True:
@@ -144,10 +143,6 @@ class Process:
         }
         self.notify("remoteControl/status/changed", status)
 
-    def read_account(self, request_id: Any, params: Message) -> None:
-        account = self.config.get("account", {"type": "apiKey"})
-        self.reply(request_id, {"account": account, "requiresOpenaiAuth": True, "workspaceRouting": None})
-
     def list_models(self, request_id: Any, params: Message) -> None:
         ids = (*MODELS, *self.config.get("models", ()))
         self.reply(request_id, {"data": [build_listed(each, ids) for each in ids], "nextCursor": None})
@@ -238,7 +233,7 @@ def build_listed(model: str, ids: tuple[str, ...]) -> Message:
 Handler = Callable[[Process, Any, Message], None]
 METHODS: dict[str, Handler] = {
     "initialize": Process.initialize,
-    "account/read": Process.read_account,
+    **stand_in_account.METHODS,
     "model/list": Process.list_models,
     "server/diagnostics": Process.diagnose,
     "thread/start": Process.start_thread,

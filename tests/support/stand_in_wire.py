@@ -9,6 +9,11 @@ from tests.support.script import Failure
 
 Message = dict[str, Any]
 
+
+class RefusedError(Exception):
+    """A request is answered with an error: its code and message."""
+
+
 _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 

@@ -12,15 +12,15 @@ from typing import Any
 AUTH_CLAIM = "https://api.openai.com/auth"
 
 
-def build_token(ends_in_s: float, account: str) -> str:
+def build_token(ends_in_s: float, account: str, **claims: Any) -> str:
     about = {"chatgpt_account_id": account, "chatgpt_plan_type": "pro", "chatgpt_user_id": "user"}
-    claims = {"email": "a@example.org", "exp": int(time.time() + ends_in_s), AUTH_CLAIM: about}
+    claims |= {"email": "a@example.org", "exp": int(time.time() + ends_in_s), AUTH_CLAIM: about}
     parts = [base64.urlsafe_b64encode(json.dumps(part).encode()) for part in ({"alg": "none"}, claims)]
     return b".".join(part.rstrip(b"=") for part in parts).decode() + ".signature"
 
 
-def build_tokens(ends_in_s: float, account: str, refresh_token: str) -> dict[str, Any]:
-    token = build_token(ends_in_s, account)
+def build_tokens(ends_in_s: float, account: str, refresh_token: str, **claims: Any) -> dict[str, Any]:
+    token = build_token(ends_in_s, account, **claims)
     return {"id_token": token, "access_token": token, "refresh_token": refresh_token}
 
 

@@ -1,0 +1,52 @@
+"""The account that codex is logged in to, and the steps of a login."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class AccountState(StrEnum):
+    IN = "in"
+    OUT = "out"
+    #: The model's provider asks for no account.
+    UNNEEDED = "unneeded"
+    #: Codex could not be asked just now.
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    state: AccountState
+    #: `chatgpt`, `api_key`, or codex's own word.
+    kind: str | None = None
+    plan: str | None = None
+    email: str | None = None
+
+    @property
+    def needs_login(self) -> bool:
+        """Whether no model of OpenAI's can be asked; what is not known is worth a try."""
+        return self.state is AccountState.OUT
+
+
+@dataclass(frozen=True, slots=True)
+class LoginCode:
+    """What a person enters, and where."""
+
+    verification_url: str
+    #: Whoever has it gets no further than the page above, but it is nobody else's business.
+    user_code: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LoginDone:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class LoginFailed:
+    message: str
+
+
+LoginEnd = LoginDone | LoginFailed
+LoginStep = LoginCode | LoginEnd

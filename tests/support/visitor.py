@@ -1,0 +1,81 @@
+"""A backend without its server, and somebody who asks it for a login."""
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Iterator
+
+from app.backend.codex import CodexBackend
+from app.lib.account import LoginCode, LoginEnd, LoginStep
+from app.settings import Settings
+from tests.support.gateway import find_children, wait_until
+
+BOUND_S = 15
+#: The keeper's own threads look up once a second; these end with what they do.
+BESIDE = ("AccountDesk.", "DeviceLogin.", "Pool.")
+
+
+class Visitor:
+    """Satisfies the pipeline's `Client`."""
+
+    def __init__(self, patience_s: float = 10) -> None:
+        self.patience_s = patience_s
+        self.left = False
+
+    def has_left(self) -> bool:
+        return self.left
+
+
+def read_code(steps: Iterator[LoginStep | None]) -> LoginCode:
+    """Wait for a login's first word, which is a code."""
+    step = read_step(steps)
+    assert isinstance(step, LoginCode)
+    return step
+
+
+def read_end(steps: Iterator[LoginStep | None]) -> LoginEnd:
+    """Wait for a login's last word, which nothing follows."""
+    step = read_step(steps)
+    assert isinstance(step, LoginEnd)
+    assert list(steps) == []
+    return step
+
+
+def read_step(steps: Iterator[LoginStep | None]) -> LoginStep:
+    """The next that is told; a tick comes at least once a second until then."""
+    deadline_s = time.monotonic() + BOUND_S
+    while True:
+        began_s = time.monotonic()
+        step = next(steps)
+        if step is not None:
+            return step
+        assert time.monotonic() - began_s < 1.5
+        assert time.monotonic() < deadline_s
+
+
+class Holdings:
+    """What this test process holds: open files, children, and what goes on beside the requests."""
+
+    def __init__(self) -> None:
+        self.files = len(os.listdir("/proc/self/fd"))
+        self.children = find_children(os.getpid())
+        self.beside = {each for each in threading.enumerate() if each.name.startswith(BESIDE)}
+
+    def __le__(self, other: "Holdings") -> bool:
+        is_within = self.children <= other.children and self.beside <= other.beside
+        return is_within and self.files <= other.files
+
+
+@contextlib.contextmanager
+def run_backend(**environ: str) -> Iterator[CodexBackend]:
+    """A backend that is ready; whatever was done with it, nothing of it is left at the end."""
+    before = Holdings()
+    backend = CodexBackend(Settings.from_env({"PROXY_WARM_PROCESSES": "1"} | environ))
+    backend.start()
+    try:
+        wait_until(backend.is_ready, 20)
+        yield backend
+    finally:
+        backend.close()
+    wait_until(lambda: Holdings() <= before)
