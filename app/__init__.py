@@ -15,6 +15,8 @@ from app.handlers import (
     logs,
     metrics,
     models,
+    pages,
+    panel,
     responses,
     stored_responses,
     testing,
@@ -24,8 +26,9 @@ from app.handlers.background import Background
 from app.handlers.clock import Clock
 from app.handlers.door import Door
 from app.handlers.keyring import Keyring
-from app.handlers.lifecycle import Lifecycle, Stores
+from app.handlers.lifecycle import Company, Lifecycle, Stores
 from app.handlers.limits import Allowances
+from app.handlers.live import NEWEST, LiveFeed
 from app.handlers.meters import Meters
 from app.handlers.recorder import UsageRecorder
 from app.handlers.slow_bodies import SlowBodies
@@ -33,6 +36,7 @@ from app.handlers.telemetry import Telemetry
 from app.lib.block_rows import TextPattern
 from app.pipeline import Backend
 from app.settings import Settings
+from app.store.exchanges import Exchanges
 from app.store.limits import Limits
 from app.store.responses import ResponseStore
 from app.store.usage import DAY_S, UsageStore
@@ -54,35 +58,36 @@ def create_app(
 
     `text_patterns` are further spellings of tool calls in text, known to every request.
     """
-    logs.configure(settings)
     app = build_flask(settings)
     served = app.extensions["backend"] = backend or CodexBackend(settings)
     stores = open_stores(settings)
+    logs.configure(settings, stores.exchanges)
     recorder = UsageRecorder(stores.usage)
     redactor = logs.build_redactor(settings)
     telemetry = Telemetry(served, recorder, Meters(settings.environ.get(SHARED_METERS)), redactor)
-    bodies = SlowBodies(settings.socket_timeout_s)
-    background = Background(settings.max_background)
-    clock = Clock([bodies.end_late, telemetry.sample])
+    company = build_company(settings, stores, recorder, telemetry)
     app.extensions |= {
         "redactor": redactor,
         "telemetry": telemetry,
         "tool_buffers": telemetry.buffers,
-        "slow_bodies": bodies,
-        "background": background,
+        "slow_bodies": company.bodies,
+        "background": company.background,
         "responses": stores.responses,
-        "lifecycle": Lifecycle(served, stores, background, recorder, clock),
+        "lifecycle": Lifecycle(served, stores, company),
     }
 
     keyring = Keyring(settings)
     Door(settings, telemetry, keyring, Allowances(settings)).guard(app)
     app.register_blueprint(chat.build_blueprint(served, settings, text_patterns))
-    app.register_blueprint(responses.build_blueprint(served, settings, stores.responses, background))
+    app.register_blueprint(responses.build_blueprint(served, settings, stores.responses, company.background))
     app.register_blueprint(stored_responses.build_blueprint(settings, stores.responses))
     app.register_blueprint(models.build_blueprint(served))
     app.register_blueprint(usage.build_blueprint(stores.usage, recorder))
     app.register_blueprint(metrics.build_blueprint(telemetry, keyring))
     app.register_blueprint(health.build_blueprint(served))
+    if settings.serves_page:
+        app.register_blueprint(pages.build_blueprint())
+        app.register_blueprint(panel.build_blueprint(settings, served, keyring, stores, company.feed))
     if settings.serves_test_endpoints:
         app.register_blueprint(testing.build_blueprint(telemetry.buffers))
     return app
@@ -96,9 +101,20 @@ def build_flask(settings: Settings) -> flask.Flask:
     return app
 
 
+def build_company(
+    settings: Settings, stores: Stores, recorder: UsageRecorder, telemetry: Telemetry
+) -> Company:
+    bodies = SlowBodies(settings.socket_timeout_s)
+    feed = LiveFeed(telemetry.meters, stores.usage)
+    # What may wait for a disk has a clock of its own.
+    clocks = Clock([bodies.end_late, telemetry.sample]), Clock([feed.tick, stores.exchanges.prune])
+    return Company(Background(settings.max_background), recorder, bodies, feed, clocks)
+
+
 def open_stores(settings: Settings) -> Stores:
     limits = Limits(settings.response_ttl_days * DAY_S, settings.response_store_bytes)
     return Stores(
         ResponseStore(settings.state_dir / "responses", limits),
         UsageStore(settings.state_dir / "usage", settings.usage_days, settings.usage_entries),
+        Exchanges(settings.state_dir / "exchanges", NEWEST if settings.shows_bodies else 0),
     )

@@ -32,6 +32,8 @@ from app.lib.request import ToolTransport
 from app.lib.stop_policy import StopMode, StopPolicy
 from app.process_settings import ProcessSettings
 
+#: What the page's token is handed on by, from the gateway's start to its workers.
+PAGE_TOKEN = "CODEX_GATEWAY_PAGE_TOKEN"  # noqa: S105  its name
 # A wait for another tool block is looked at four times, but never oftener than every 25 ms.
 SHORTEST_GRACE_S = 0.1
 
@@ -197,6 +199,7 @@ class Settings(AccessSettings, ProcessSettings):
         "Log what clients send and get, at level debug; what looks like a secret is left out.",
         parse_flag,
     )
+    serves_page: bool = knob("PROXY_UI", "true", "Serve the first page, `/`, and what it shows.", parse_flag)
     serves_test_endpoints: bool = knob(
         "PROXY_TEST_ENDPOINTS", "false", "Serve `/__test/…`, where tests read and reset counters.", parse_flag
     )
@@ -223,6 +226,16 @@ class Settings(AccessSettings, ProcessSettings):
         if self.stop_after_tools and self.stop_mode is StopMode.ALL:
             waits.append(max(self.stop_grace_s, SHORTEST_GRACE_S))
         return min(waits) / 4
+
+    @property
+    def page_token(self) -> str:
+        """What on an open gateway stands for an admin's key; empty where nobody printed one."""
+        return self.environ.get(PAGE_TOKEN, "")
+
+    @property
+    def shows_bodies(self) -> bool:
+        """Whether what goes in and out is written down."""
+        return self.logs_bodies and self.log_level == "DEBUG"
 
     @property
     def stop_policy(self) -> StopPolicy:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import secrets
 import shutil
 import signal
 import time
@@ -24,8 +25,10 @@ from prometheus_client import multiprocess  # noqa: E402
 from app.handlers.logs import JsonFormatter, build_redactor  # noqa: E402
 from app.handlers.malformed import build_write_error  # noqa: E402
 from app.handlers.pieces import discard, take_turns  # noqa: E402
-from app.settings import Settings  # noqa: E402
+from app.settings import PAGE_TOKEN, Settings  # noqa: E402
 
+# A reload runs this file again, and the token stays.
+os.environ.setdefault(PAGE_TOKEN, secrets.token_urlsafe(24))
 settings = Settings.from_env()
 meters = settings.state_dir / "meters"
 redactor = build_redactor(settings)
@@ -93,9 +96,11 @@ def when_ready(server):
     key = "" if settings.is_open else " -H 'authorization: Bearer YOUR_KEY'"
     model = "demo" if settings.demo else "gpt-5.5"
     body = f'{{"model":"{model}","stream":true,"messages":[{{"role":"user","content":"Hello!"}}]}}'
+    page = f"Page: {base.removesuffix('v1')}{'#token=' + settings.page_token if settings.is_open else ''}"
     print(
         f"Codex Gateway serves {base}",
         f"API key: {'none (open, on loopback only)' if settings.is_open else 'set'}",
+        *([page] if settings.serves_page else []),
         f"Try:\n  curl -N {base}/chat/completions{key} -H 'content-type: application/json' -d '{body}'",
         sep="\n",
         flush=True,
@@ -112,7 +117,7 @@ def post_worker_init(worker):
     """Start what a worker has after fork, and let SIGTERM set the time by which streams end themselves."""
     lifecycle, telemetry = (worker.wsgi.extensions[name] for name in ("lifecycle", "telemetry"))
     # What gunicorn says by itself, of a request that it cannot read, is in the API's own words, and counts.
-    gunicorn.util.write_error = build_write_error(redactor, telemetry.end)
+    gunicorn.util.write_error = build_write_error(redactor, telemetry.account)
     stop = signal.getsignal(signal.SIGTERM)
 
     def drain(signum, frame):

@@ -12,8 +12,9 @@ from typing import Any
 
 import flask
 
+from app.handlers.customs import OF_THE_API, find_customs
 from app.handlers.logs import REQUEST_ID, log_body
-from app.handlers.telemetry import Telemetry
+from app.handlers.telemetry import Telemetry, write_line
 from app.handlers.tool_buffers import COUNTED
 from app.lib.errors import FAULT, InternalError
 from app.lib.events import (
@@ -60,6 +61,7 @@ class Access:
         self.client = client
         self.request_id = request_id
         self.key: AccessKey = STRANGER
+        self.customs = OF_THE_API
         #: What every reply says, an error too.
         self.headers = {"x-request-id": request_id}
         self._telemetry = telemetry
@@ -67,11 +69,18 @@ class Access:
         self._fields: dict[str, Any] = {}
         self._calls: set[tuple[int, int]] = set()
         self._closers = contextlib.ExitStack()
+        #: Where its fields go in the end; of what nobody counts there is but the line.
+        self._end = write_line
 
     @property
     def owner(self) -> str:
         """Names the key that was sent, without telling it; on an open gateway everyone is one."""
         return self.key.digest
+
+    def count(self) -> None:
+        """Have this be one of the requests that are counted."""
+        self._telemetry.begin()
+        self._end = self._telemetry.end
 
     def welcome(self, key: AccessKey) -> None:
         self.key = key
@@ -83,6 +92,7 @@ class Access:
         What was noted so far moves there, so that nothing is counted twice, the request itself neither.
         """
         detached = Access(Nobody(), self.request_id, self._telemetry)
+        detached.count()
         detached.key = self.key
         detached.note(**self._fields, request_id=self.request_id, status=200, background=True)
         self._fields = {name: self._fields[name] for name in ("method", "path", "route", "key", "model")}
@@ -193,7 +203,7 @@ class Access:
         finally:
             fields, self._fields = self._fields, {}
             if fields:
-                self._telemetry.end(fields | {"duration_ms": self._elapsed_ms()})
+                self._end(fields | {"duration_ms": self._elapsed_ms()})
                 REQUEST_ID.set(None)
 
     def _elapsed_ms(self) -> float:
@@ -228,6 +238,9 @@ def begin(request: flask.Request, client: Client, telemetry: Telemetry) -> Acces
     request_id = find_request_id(request.headers.get("x-request-id", ""))
     REQUEST_ID.set(request_id)
     access = Access(client, request_id, telemetry)
+    access.customs = find_customs(request)
+    if access.customs.is_counted and request.method != "OPTIONS":
+        access.count()
     route = request.url_rule.rule if request.url_rule else None
     access.note(method=request.method, path=request.path[:LONGEST_PATH], route=route, key=STRANGER.name)
     return access

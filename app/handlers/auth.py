@@ -11,13 +11,10 @@ from app.handlers.keyring import Keyring
 from app.lib.errors import Forbidden, InvalidKey
 from app.lib.keys import ANYBODY, AccessKey, Role
 
-#: Blueprints that ask for no key, or look for themselves.
-KEYLESS = ("health", "metrics")
-
 
 def build_check(keyring: Keyring) -> Callable[[flask.Request, Access], None]:
     def check_key(request: flask.Request, access: Access) -> None:
-        if request.blueprint not in KEYLESS:
+        if access.customs.asks_key:
             access.welcome(identify(request, keyring))
 
     return check_key
@@ -27,16 +24,28 @@ def identify(request: flask.Request, keyring: Keyring) -> AccessKey:
     """Whose request this is; raises for a stranger's."""
     if keyring.is_open:
         return ANYBODY
-    # WSGI hands header bytes over as latin-1; encoding gives the client's bytes back.
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    given = given.strip()
+    given = read_bearer(request)
     # Nothing is no key, even where its hash got into the keys file.
-    key = keyring.find(given.encode("latin-1")) if given and scheme.lower() == "bearer" else None
+    key = keyring.find(given) if given else None
     if key is None:
         raise InvalidKey("Send a valid key as `Authorization: Bearer …`.")
     return key
 
 
+def read_bearer(request: flask.Request) -> bytes:
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    # WSGI hands header bytes over as latin-1; encoding gives the client's bytes back.
+    return given.strip().encode("latin-1") if scheme.lower() == "bearer" else b""
+
+
 def require_admin(access: Access) -> None:
     if access.key.role is not Role.ADMIN:
         raise Forbidden("This needs an admin key (PROXY_ADMIN_KEY).", code="admin_key_required")
+
+
+def require_operator(request: flask.Request, access: Access, keyring: Keyring) -> None:
+    """Who may change the gateway's account. A gateway that is open is so to every page of this machine's
+    browsers: there it takes the token that its start printed."""
+    require_admin(access)
+    if keyring.is_open and not keyring.is_token(read_bearer(request)):
+        raise Forbidden("This needs the page token that the gateway printed.", code="page_token_required")

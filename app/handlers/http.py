@@ -110,7 +110,7 @@ def json_response(payload: Any, status: int = 200) -> flask.Response:
 
 def send_json(data: bytes, status: int) -> flask.Response:
     log_body("reply", data)
-    return flask.Response(data, status, mimetype="application/json")
+    return flask.Response(data, status, headers={"cache-control": "no-store"}, mimetype="application/json")
 
 
 def render_error(error: ProxyError) -> flask.Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import logging
 
 from app.lib.keys import AccessKey, KeysFault, Role, find_key, name_keys, parse_keys
@@ -20,7 +21,12 @@ class Keyring:
             settings.api_keys, "env", Role.CLIENT
         )
         path = settings.api_keys_file
+        self._token = settings.page_token.encode()
         self._file = WatchedFile[Keys](path, read_keys, (), complain) if path else None
+
+    def is_token(self, given: bytes) -> bool:
+        """Whether this is what the start printed; without one nothing is."""
+        return bool(self._token) and hmac.compare_digest(given, self._token)
 
     def find(self, given: bytes) -> AccessKey | None:
         return find_key(self._fixed + (self._file.read() if self._file else ()), given)

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 
 from app.handlers.background import Background
 from app.handlers.clock import Clock
+from app.handlers.live import LiveFeed
 from app.handlers.recorder import UsageRecorder
+from app.handlers.slow_bodies import SlowBodies
 from app.pipeline import Backend
 from app.store.database import StoreFault
+from app.store.exchanges import Exchanges
 from app.store.responses import ResponseStore
 from app.store.usage import UsageStore
 
@@ -24,21 +27,32 @@ LAST_WORDS_S = 4.0
 class Stores:
     responses: ResponseStore
     usage: UsageStore
+    exchanges: Exchanges
 
     def close(self) -> None:
         self.responses.close()
         self.usage.close()
 
 
+@dataclass(frozen=True, slots=True)
+class Company:
+    """What goes on beside the requests."""
+
+    background: Background
+    recorder: UsageRecorder
+    bodies: SlowBodies
+    feed: LiveFeed
+    clocks: tuple[Clock, ...]
+
+
 class Lifecycle:
-    def __init__(
-        self, backend: Backend, stores: Stores, background: Background, recorder: UsageRecorder, clock: Clock
-    ) -> None:
+    def __init__(self, backend: Backend, stores: Stores, company: Company) -> None:
         self._backend = backend
         self._stores = stores
-        self._background = background
-        self._recorder = recorder
-        self._clock = clock
+        self._background = company.background
+        self._recorder = company.recorder
+        self._feed = company.feed
+        self._clocks = company.clocks
         self._deadline_s = 0.0
 
     def start(self) -> None:
@@ -48,13 +62,15 @@ class Lifecycle:
             except StoreFault as error:  # it costs what would have been stored, not the answers
                 log.warning("nothing can be stored: %s", error)
         self._recorder.start()
-        self._clock.start()
+        for clock in self._clocks:
+            clock.start()
         self._backend.start()
 
     def drain(self, deadline_s: float) -> None:
         """Have everything that runs end by that (monotonic) time."""
         self._deadline_s = deadline_s
         self._backend.drain(deadline_s)
+        self._feed.end()
 
     def close(self) -> None:
         """Behind the last client: what runs by itself has as long as a stream, then it ends and says so."""
@@ -62,6 +78,7 @@ class Lifecycle:
         self._backend.drain(time.monotonic())
         self._background.wait(LAST_WORDS_S)
         self._backend.close()
-        self._clock.close()
+        for clock in self._clocks:
+            clock.close()
         self._recorder.close()
         self._stores.close()

@@ -14,6 +14,7 @@ import orjson
 
 from app.lib.redaction import Redactor
 from app.settings import Settings
+from app.store.exchanges import Exchanges
 
 STDERR_FD = 2
 #: Of the request that this greenlet serves: whatever is said meanwhile, in whichever room, is about it.
@@ -48,6 +49,24 @@ class JsonFormatter(logging.Formatter):
         return text if is_plain else OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
+class ExchangeHandler(logging.Handler):
+    """Keeps what went in and out of a request, as it is written down."""
+
+    def __init__(self, exchanges: Exchanges, redactor: Redactor) -> None:
+        super().__init__()
+        self._exchanges = exchanges
+        self._redactor = redactor
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        request_id = REQUEST_ID.get()
+        if request_id:
+            what = record.getMessage()
+            piece = {"what": what, "time": record.created, **record.fields}  # type: ignore[attr-defined]
+            keep = self._exchanges.begin if what == "request" else self._exchanges.go_on
+            keep(request_id, self._redactor.redact(orjson.dumps(piece).decode()).encode())
+        return True
+
+
 class LineHandler(logging.Handler):
     """Writes a record as one line; a line that cannot be written is lost, never its writer."""
 
@@ -62,10 +81,10 @@ class LineHandler(logging.Handler):
 
 
 def build_redactor(settings: Settings) -> Redactor:
-    return Redactor(settings.api_keys + settings.admin_keys)
+    return Redactor((*settings.api_keys, *settings.admin_keys, settings.page_token))
 
 
-def configure(settings: Settings) -> None:
+def configure(settings: Settings, exchanges: Exchanges) -> None:
     """Send our own loggers to stderr; the server's are set up in its configuration."""
     handler = LineHandler()
     handler.setFormatter(JsonFormatter(build_redactor(settings)))
@@ -75,6 +94,7 @@ def configure(settings: Settings) -> None:
         logger.setLevel(settings.log_level)
         logger.propagate = False
     bodies.setLevel(settings.log_level if settings.logs_bodies else logging.CRITICAL)
+    bodies.handlers = [ExchangeHandler(exchanges, build_redactor(settings))]
 
 
 def log_body(what: str, body: bytes) -> None:

@@ -31,6 +31,7 @@ def find_codes(kind: type[ProxyError]) -> set[str]:
     return own.union(*map(find_codes, kind.__subclasses__()))
 
 
+PREFIX = "codex_"
 #: A counter's name, what it counts, and its labels: each has few values, whatever clients send.
 COUNTERS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("requests", "Requests that ended.", ("route", "model", "status")),
@@ -51,6 +52,7 @@ COUNTERS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("parks", "Turns left to wait for tool results.", ()),
 )
 GAUGES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("requests_open", "Requests under way.", ()),
     ("streams_open", "Streams under way.", ()),
     ("processes", "Codex processes.", ("state",)),
     ("queue", "Requests that wait for a codex process.", ()),
@@ -84,15 +86,15 @@ class Meters:
         self._folder = folder
         self.registry = registry = CollectorRegistry()
         self._counters = {
-            name: prometheus_client.Counter(f"codex_{name}", about, labels, registry=registry)
+            name: prometheus_client.Counter(PREFIX + name, about, labels, registry=registry)
             for name, about, labels in COUNTERS
         }
         self._gauges = {
-            name: Gauge(f"codex_{name}", about, labels, registry=registry, multiprocess_mode="livesum")
+            name: Gauge(PREFIX + name, about, labels, registry=registry, multiprocess_mode="livesum")
             for name, about, labels in GAUGES
         }
         self._times = {
-            name: Histogram(f"codex_{name}", about, ["route"], buckets=buckets, registry=registry)
+            name: Histogram(PREFIX + name, about, ["route"], buckets=buckets, registry=registry)
             for name, about, buckets in TIMES
         }
         for times in self._times.values():
@@ -140,6 +142,9 @@ class Meters:
     def count_open_streams(self, change: int) -> None:
         self._gauges["streams_open"].inc(change)
 
+    def show_requests(self, under_way: int) -> None:
+        self._gauges["requests_open"].set(under_way)
+
     def show_pool(self, census: Census) -> None:
         for state in STATES:
             self._gauges["processes"].labels(state).set(getattr(census, state))
@@ -163,8 +168,21 @@ class Meters:
             self._times[name].labels(route).observe(seconds)
 
     def render(self) -> bytes:
+        return prometheus_client.generate_latest(self._open())
+
+    def add_up(self) -> Counter[tuple[str, str]]:
+        """What all workers have published: by name and `kind` or `state`, whatever the other labels."""
+        totals: Counter[tuple[str, str]] = Counter()
+        for family in self._open().collect():
+            for sample in family.samples:
+                part = sample.labels.get("kind") or sample.labels.get("state") or ""
+                totals[sample.name.removeprefix(PREFIX), part] += sample.value  # type: ignore[assignment]
+        return totals
+
+    def _open(self) -> CollectorRegistry:
+        """What there is to read: of all workers, where they share a folder."""
         if self._folder is None:
-            return prometheus_client.generate_latest(self.registry)
+            return self.registry
         shared = CollectorRegistry()
         MultiProcessCollector(shared, self._folder)  # type: ignore[no-untyped-call]
-        return prometheus_client.generate_latest(shared)
+        return shared

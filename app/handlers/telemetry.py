@@ -18,8 +18,6 @@ from app.pipeline import Backend
 
 log = logging.getLogger("access")
 
-#: Asked by supervisors every few seconds; or by browsers before they ask.
-UNCOUNTED_ROUTES = ("/livez", "/readyz", "/healthz", "/metrics")
 OTHER = "other"
 
 Fields = dict[str, Any]
@@ -32,6 +30,7 @@ class Telemetry:
         self._backend = backend
         self._recorder = recorder
         self._redactor = redactor
+        self._under_way = 0
 
     def note_placed(self, placed: Placed) -> None:
         self.meters.count_placed(placed)
@@ -47,17 +46,25 @@ class Telemetry:
         else:
             self.meters.count_note(note)
 
+    def begin(self) -> None:
+        """A request that will end."""
+        self._under_way += 1
+
     def end(self, fields: Fields) -> None:
-        """Account for a request that has ended, however it did."""
-        if fields.get("route") not in UNCOUNTED_ROUTES and fields.get("method") != "OPTIONS":
-            label = self._label_model(fields.get("model"))
-            self.meters.count_request(fields, label)
-            self._recorder.add(self._hide_secrets(fields), label)
+        self._under_way -= 1
+        self.account(fields)
+
+    def account(self, fields: Fields) -> None:
+        """What becomes of every request of the API's, however it ended."""
+        label = self._label_model(fields.get("model"))
+        self.meters.count_request(fields, label)
+        self._recorder.add(self._hide_secrets(fields), label)
         write_line(fields)
 
     def sample(self) -> None:
         """What is so at this moment, for whoever looks next."""
         self.meters.show_pool(self._backend.census())
+        self.meters.show_requests(self._under_way)
         self.meters.publish()
 
     def _hide_secrets(self, fields: Fields) -> Fields:

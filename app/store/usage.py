@@ -43,6 +43,8 @@ STRANGERS_SHARE = 10
 Fields = dict[str, Any]
 #: An hour (in hours since the epoch), a key's name, a model.
 Place = tuple[int, str, str]
+#: A number, a time, and what was kept.
+NumberedEntry = tuple[int, float, Fields]
 
 ADD_HOUR = f"""
     INSERT INTO hours (hour, key, model, {", ".join(COLUMNS)}) VALUES (?, ?, ?{", ?" * len(COLUMNS)})
@@ -56,6 +58,7 @@ READ_ENTRIES = """
     SELECT number, at_s, entry FROM entries
     WHERE at_s >= ? AND at_s < ? AND number < ? ORDER BY number DESC LIMIT ?
 """
+READ_NEWEST = "SELECT number, at_s, entry FROM entries WHERE number > ? ORDER BY number DESC LIMIT ?"
 READ_ENTRIES_OF = READ_ENTRIES.replace("WHERE", "WHERE key = ? AND")
 READ_LIMITS = "SELECT told_s, limits FROM account"
 
@@ -184,7 +187,7 @@ class UsageStore:
                 yield HourRow(hour, key, model, Counter(dict(zip(COLUMNS, counts, strict=True))))
             time.sleep(0)
 
-    def read_entries(self, span: Span, before: int, limit: int) -> list[tuple[int, float, Fields]]:
+    def read_entries(self, span: Span, before: int, limit: int) -> list[NumberedEntry]:
         """The newest of the span first, behind the one of that number."""
         when = (span.start_s, span.end_s, before, limit)
         rows = (
@@ -192,7 +195,11 @@ class UsageStore:
             if span.key is None
             else self._database.read(READ_ENTRIES_OF, (span.key, *when))
         )
-        return [(number, at_s, orjson.loads(entry)) for number, at_s, entry in rows]
+        return parse_entries(rows)
+
+    def read_newest(self, behind: int, limit: int) -> list[NumberedEntry]:
+        """The newest first, as far as the one of that number."""
+        return parse_entries(self._database.read(READ_NEWEST, (behind, limit)))
 
     def read_limits(self) -> tuple[float, AccountLimits] | None:
         """What was told last, and when."""
@@ -223,6 +230,10 @@ class UsageStore:
     def _drop_all(self, sql: str, parameters: tuple[Any, ...]) -> None:
         while self._database.write(lambda connection: connection.execute(sql, parameters).rowcount):
             time.sleep(0)
+
+
+def parse_entries(rows: Iterable[tuple[int, float, bytes]]) -> list[NumberedEntry]:
+    return [(number, at_s, orjson.loads(entry)) for number, at_s, entry in rows]
 
 
 def find_limits(rows: Iterable[tuple[float, bytes]]) -> AccountLimits:

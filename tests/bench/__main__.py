@@ -7,7 +7,7 @@ import shutil
 import time
 from importlib.metadata import version
 
-from tests.bench import burst, cpu, first_token, held, memory, tool_core
+from tests.bench import burst, cpu, first_token, held, memory, tool_core, watched
 from tests.bench.servers import (
     STATE,
     CodexGateways,
@@ -58,6 +58,7 @@ def measure(part: float) -> list[Row]:
         with run_stand_in_gateway() as gateway:
             flat = memory.measure_worker(gateway, STAND_IN_MODEL, round(2000 * part))
             cpu_rows = [cpu.compare(case, STAND_IN_MODEL, gateway, floor, part) for case in cpu.CASES]
+            cpu_rows.append(watched.compare(gateway, STAND_IN_MODEL, part))
         held_row = measure_held(floor, part)
     core_rows = tool_core.measure(part)
     cpu_rows += [*codex_cpu_rows, held_row]

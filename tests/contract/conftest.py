@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
+import shutil
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -170,9 +171,20 @@ def without_folder(folder: pathlib.Path) -> Iterator[None]:
     """Something else in a folder's place, for a while."""
     aside = folder.with_name("aside")
     folder.rename(aside)
-    folder.write_text("in the way")
+    put_in_the_way(folder)
     try:
         yield
     finally:
         folder.unlink()
+        shutil.rmtree(folder, ignore_errors=True)
         aside.rename(folder)
+
+
+def put_in_the_way(folder: pathlib.Path) -> None:
+    """Whoever finds it gone makes it anew at any moment."""
+    while True:
+        try:
+            folder.open("x").close()
+            return
+        except FileExistsError:
+            shutil.rmtree(folder)

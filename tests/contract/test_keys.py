@@ -14,7 +14,7 @@ from flask.testing import FlaskClient
 
 from app import create_app
 from app.handlers import logs
-from app.handlers.auth import KEYLESS
+from app.handlers.customs import CUSTOMS
 from app.lib.keys import AccessKey, KeyLimits, Role, build_entry, digest_key
 from app.settings import Settings
 from tests.contract.conftest import BODY
@@ -72,7 +72,7 @@ def test_every_route_needs_a_key_but_health(app: flask.Flask, client: FlaskClien
     """Of all that is served, now and later; metrics look for themselves (test_guard.py)."""
     asked = {
         (rule.endpoint, method): client.open(
-            rule.rule.replace("<", "").replace(">", ""),
+            rule.rule.replace("<path:name>", "app.js").replace("<", "").replace(">", ""),
             method=method,
             environ_base={"REMOTE_ADDR": "10.0.0.7"},
             buffered=True,
@@ -80,9 +80,10 @@ def test_every_route_needs_a_key_but_health(app: flask.Flask, client: FlaskClien
         for rule in app.url_map.iter_rules()
         for method in sorted(rule.methods or ())
     }
-    keyless = {endpoint for endpoint, _ in asked if endpoint.partition(".")[0] == KEYLESS[0]}
+    blueprints = {name for name, customs in CUSTOMS.items() if not customs.asks_key} - {"metrics"}
+    keyless = {endpoint for endpoint, _ in asked if endpoint.partition(".")[0] in blueprints}
     assert len(asked) > 20
-    assert {endpoint.partition(".")[2] for endpoint in keyless} == {"live", "ready", "health"}
+    assert keyless == {"health.live", "health.ready", "health.health", "pages.show", "pages.show_part"}
     assert {endpoint: status for endpoint, status in asked.items() if status != 401} == {
         (endpoint, method): 204 if method == "OPTIONS" else 200
         for endpoint, method in asked
@@ -91,7 +92,19 @@ def test_every_route_needs_a_key_but_health(app: flask.Flask, client: FlaskClien
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/v1", "/v1/nothing", "//v1/models", "/v1/models/", "/healthz/x", "/.env"]
+    "path",
+    [
+        "/index.html",
+        "/ui",
+        "/ui/",
+        "/ui/nothing",
+        "/v1",
+        "/v1/nothing",
+        "//v1/models",
+        "/v1/models/",
+        "/healthz/x",
+        "/.env",
+    ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 def test_what_is_not_served_needs_one_too(client: FlaskClient, method: str, path: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.bench import burst, held, servers
+from tests.bench import burst, held, servers, watched
 from tests.bench.crowd import ask_at_once
 from tests.bench.load import DELTA, Client, Reply
 
@@ -53,3 +53,13 @@ DONE = b"data: [DONE]\n\n"
 )
 def test_only_an_answer_that_came_to_its_end_counts(data: bytes, text: str | None) -> None:
     assert burst.read_text(Reply(0.1, 0.1, "", data)) == text
+
+
+def test_who_watches_costs_the_api_next_to_nothing(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that is busy with other things may spoil a measurement, but hardly three."""
+    monkeypatch.setattr(servers, "STATE", tmp_path)
+    with servers.run_stand_in_gateway() as gateway:
+        tries = (watched.find_ratio(watched.measure(gateway, "gpt-5.5", 500, 5)) for _ in range(3))
+        assert any(ratio <= watched.GOAL for ratio in tries)

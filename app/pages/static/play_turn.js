@@ -1,0 +1,56 @@
+// One request and its stream: what came, when, and what it means.
+
+import { ApiError, readFrames, request } from "./api.js";
+import { StreamError } from "./play_frame_json.js";
+
+/** @typedef {import("./play_conversation.js").PlayEvent} PlayEvent */
+/** @typedef {import("./play_conversation.js").Failure} Failure */
+
+const CUT = "connection_cut";
+
+/**
+ * @typedef {object} Call
+ * @property {string} path
+ * @property {object} body
+ * @property {Record<string, string>} headers
+ * @property {{feed: (data: string) => PlayEvent[], isOver: boolean}} reader
+ * @property {AbortSignal} signal
+ * @property {(reply: Response) => void} onReply
+ */
+
+/**
+ * Yields each frame with its events; throws where the request is refused or the stream breaks off.
+ * @param {Call} call
+ */
+export async function* runTurn({ path, body, headers, reader, signal, onReply }) {
+  const reply = await request(path, { method: "POST", body, headers, signal });
+  onReply(reply);
+  for await (const frame of readFramesToEnd(reply, signal)) {
+    yield { frame, events: frame.data === null ? [] : reader.feed(frame.data) };
+  }
+  if (!reader.isOver) throw new StreamError("The connection ended before the answer did.", CUT);
+}
+
+async function* readFramesToEnd(reply, signal) {
+  try {
+    yield* readFrames(reply);
+  } catch (error) {
+    if (signal.aborted) throw error;
+    // The browser says no more than that the network failed.
+    throw new StreamError(`The connection was cut in the middle of the answer (${error.message}).`, CUT);
+  }
+}
+
+/**
+ * What to tell the person; an error of ours, which is none of these, is not hidden.
+ * @param {unknown} error
+ * @returns {Failure}
+ */
+export function describeFailure(error) {
+  if (error instanceof ApiError) {
+    const code = [error.status ? `HTTP ${error.status}` : "", error.code ?? error.type].filter(Boolean).join(" · ");
+    return { message: error.message, code, requestId: error.requestId };
+  }
+  if (error instanceof StreamError) return { message: error.message, code: error.code };
+  throw error;
+}
