@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 
-.PHONY: help run login doctor key trace smoke test ci lint types layers format goldens bench soak install-service clean venv venv-dev
+.PHONY: help run login doctor key trace smoke test ci lint types layers format goldens pictures bench soak install-service clean venv venv-dev
 
 help:
 	@echo "make run    serve on http://127.0.0.1:11435 (with a demo model; no account needed)"
@@ -17,6 +17,7 @@ help:
 	@echo "make bench  what the gateway costs, beside its floor"
 	@echo "make soak   mixed traffic while processes are killed; MINUTES=2 of it, and a minute of rest"
 	@echo "make goldens  write tests/fixtures/golden anew, for a change of the wire that is meant"
+	@echo "make pictures  take docs/images anew, with a real browser"
 	@echo "make install-service  what a Debian box lacks to serve it; APPLY=1 does it, DOMAIN=... adds nginx"
 	@echo "make lint | types | layers | format | clean"
 
@@ -64,6 +65,9 @@ format: venv-dev
 
 goldens: venv-dev
 	$(PY) -m tests.golden
+
+pictures: venv-dev
+	PICTURES=docs/images $(PY) -m pytest tests/e2e/test_page_pictures.py
 
 bench: venv-dev
 	$(PY) -m tests.bench

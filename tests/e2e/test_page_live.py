@@ -1,0 +1,156 @@
+"""The live view in a browser: figures that move, the last requests, and a gateway that comes and goes."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import requests
+
+from tests.e2e.browser import expect
+from tests.e2e.conftest import ADMIN_KEY, KEY, OpenPage, OpenTab, Served
+from tests.e2e.first_page import FirstPage, LiveView
+from tests.e2e.front import find_free_port
+from tests.support.gateway import Gateway, run_gateway, write_stand_in
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator
+
+pytestmark = pytest.mark.real
+
+PLOTS = [
+    "Requests per minute",
+    "Tokens per minute",
+    "Errors per minute",
+    "Time to first token",
+    "Codex processes",
+    "Tool buffers per minute",
+]
+#: A gateway tells its first figures when it has looked twice.
+TWO_PERIODS_MS = 25_000
+
+
+@pytest.fixture
+def live(standing: Gateway, open_page: OpenPage) -> LiveView:
+    view = LiveView(open_page(standing, "Live", ADMIN_KEY))
+    expect(view.connection).to_have_text("live")
+    return view
+
+
+@contextmanager
+def ask(gateway: Gateway, words: Any, model: str = "scripted-model", leaves: bool = False) -> Iterator[str]:
+    """A stream that is under way; its id. It is read in the end, or left."""
+    request_id = f"live-{secrets.token_hex(4)}"
+    message = {"role": "user", "content": words if isinstance(words, str) else json.dumps(words)}
+    body = {"model": model, "stream": True, "messages": [message]}
+    headers = {"authorization": f"Bearer {KEY}", "x-request-id": request_id}
+    headers |= {"content-type": "application/json", "connection": "close"}
+    url, data = f"{gateway.base_url}/v1/chat/completions", json.dumps(body, ensure_ascii=False).encode()
+    with requests.post(url, data, headers=headers, timeout=20, stream=True) as response:
+        assert response.status_code == 200
+        yield request_id
+        if not leaves:
+            assert response.content.endswith(b"data: [DONE]\n\n")
+
+
+def test_figures_move(live: LiveView, standing: Gateway) -> None:
+    """While a request runs, and when it has ended; then it is told once, as the first of the last."""
+    with ask(standing, [{"usage": {"input_tokens": 4711}}, {"say": ["x"]}]):
+        pass
+    for text in ("200", "scripted-model", "env:", "4,711 in, 20 out", "stop"):
+        expect(live.rows.first).to_contain_text(text)
+    live.wait_for(**{"In flight": "0", "Streams": "0", "Owned": "0"})
+    with ask(standing, [{"say": ["x"]}, {"hang": True}], leaves=True):
+        live.wait_for(**{"In flight": "1", "Streams": "1", "Owned": "1"})
+    live.wait_for(**{"In flight": "0", "Streams": "0", "Owned": "0"})
+    expect(live.rows.first).to_contain_text("client_closed_request")
+    expect(live.rows.nth(1)).to_contain_text("4,711 in")
+    expect(live.rows.filter(has_text="4,711 in")).to_have_count(1)
+    expect(live.rows.first.get_by_role("button", name="Frames")).to_be_hidden()
+
+
+def test_what_was_said_is_shown_where_it_is_kept(demo: Gateway, open_page: OpenPage) -> None:
+    """Verbatim, the request and its frames."""
+    live = LiveView(open_page(demo, "Live"))
+    with ask(demo, "say exactly: <i>words</i> — 🌍", "demo") as request_id:
+        pass
+    expect(live.rows.first).to_contain_text("demo")
+    expect(live.rows.first.get_by_role("time")).to_be_visible()
+    live.rows.first.get_by_role("button", name="Frames").click()
+    dialog = live.page.get_by_role("dialog", name=f"Request {request_id}")
+    expect(dialog).to_contain_text("say exactly: <i>words</i> — 🌍")
+    expect(dialog).to_contain_text("data: [DONE]")
+    assert '"finish_reason":"stop"' in (dialog.text_content() or "")
+    dialog.get_by_role("button", name="Close").click()
+    expect(dialog).to_be_hidden()
+
+
+def test_a_clients_key_does_not_do(standing: Gateway, open_page: OpenPage) -> None:
+    """It says which key does, and takes it."""
+    live = LiveView(open_page(standing, "Live", KEY, overlooks=" (401|403) "))
+    expect(live.page.get_by_role("region", name="Live")).to_contain_text("needs an admin key")
+    expect(live.rows).to_have_count(0)
+    live.first_page.button("Use an admin key").click()
+    live.first_page.give_key(ADMIN_KEY)
+    expect(live.connection).to_have_text("live")
+
+
+def test_through_nginx(served: Served, open_tab: OpenTab) -> None:
+    """Where it is served to others, it is the same; and a stream is told while it runs."""
+    base_url = served.front.base_url
+    tab = open_tab(base_url, overlooks=" 401 ", ignore_https_errors=True)
+    live = LiveView(FirstPage(tab, base_url, ADMIN_KEY).open("Live"))
+    expect(live.connection).to_have_text("live")
+    live.wait_for(Streams="0")
+    with ask(served.gateway, [{"say": ["x"]}, {"hang": True}], leaves=True):
+        live.wait_for(Streams="1")
+    live.wait_for(Streams="0")
+
+
+def test_another_view_closes_the_stream(live: LiveView) -> None:
+    with live.page.expect_event("requestfailed", lambda request: request.url.endswith("/ui/live")):
+        live.first_page.link("Start").click()
+    with live.page.expect_response(re.compile("/ui/live$")):
+        live.first_page.link("Live").click()
+    expect(live.connection).to_have_text("live")
+
+
+def test_it_outlives_the_gateway(tmp_path: pathlib.Path, open_page: OpenPage) -> None:
+    """It says that it has no connection, and has one again by itself; what it showed it shows still, once."""
+    environ = {"CODEX_BIN": write_stand_in(tmp_path), "PROXY_PORT": str(find_free_port())}
+    with ExitStack() as stack:
+        gateway = stack.enter_context(run_gateway(tmp_path, **environ))
+        live = LiveView(open_page(gateway, "Live", overlooks=r"net::ERR_"))
+        expect(live.connection).to_have_text("live")
+        with ask(gateway, "before"):
+            pass
+        expect(live.rows).to_have_count(1)
+        stack.pop_all().close()
+        expect(live.connection).to_have_text("reconnecting")
+        stack.enter_context(run_gateway(tmp_path, **environ))
+        expect(live.connection).to_have_text("live")
+        with ask(gateway, [{"usage": {"input_tokens": 42}}, {"say": ["after"]}]):
+            pass
+        expect(live.rows.first).to_contain_text("42 in")
+        expect(live.rows).to_have_count(2)
+    expect(live.connection).to_have_text("reconnecting")
+
+
+def test_plots(live: LiveView, standing: Gateway) -> None:
+    """Each tells its newest figure in words too."""
+    with ask(standing, "hello"):
+        pass
+    for name in PLOTS:
+        figure = live.page.get_by_role("figure", name=name)
+        expect(figure.locator("canvas")).to_be_visible()
+        expect(find_caption(figure)).to_have_text(re.compile(r"\d"), timeout=TWO_PERIODS_MS)
+
+
+def find_caption(figure: Locator) -> Locator:
+    return figure.locator("figcaption")
