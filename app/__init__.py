@@ -86,7 +86,7 @@ def create_app(
     app.register_blueprint(metrics.build_blueprint(telemetry, keyring))
     app.register_blueprint(health.build_blueprint(served))
     if settings.serves_page:
-        app.register_blueprint(pages.build_blueprint())
+        app.register_blueprint(pages.build_blueprint(settings))
         app.register_blueprint(panel.build_blueprint(settings, served, keyring, stores, company.feed))
     if settings.serves_test_endpoints:
         app.register_blueprint(testing.build_blueprint(telemetry.buffers))
@@ -107,7 +107,8 @@ def build_company(
     bodies = SlowBodies(settings.socket_timeout_s)
     feed = LiveFeed(telemetry.meters, stores.usage)
     # What may wait for a disk has a clock of its own.
-    clocks = Clock([bodies.end_late, telemetry.sample]), Clock([feed.tick, stores.exchanges.prune])
+    shown = [feed.tick] if settings.serves_page else []
+    clocks = Clock([bodies.end_late, telemetry.sample]), Clock([*shown, stores.exchanges.prune])
     return Company(Background(settings.max_background), recorder, bodies, feed, clocks)
 
 

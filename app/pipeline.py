@@ -7,8 +7,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from app.lib.account import Account, LoginStep
-from app.lib.account_limits import AccountLimits
+from app.lib.account import AccountReport, LoginStep
 from app.lib.errors import ProxyError
 from app.lib.events import BackendEvent, TurnEvent
 from app.lib.models import Model
@@ -37,8 +36,9 @@ class Census:
 class Client(Protocol):
     """The other end of a request, looked at while we wait for codex."""
 
-    #: How long it waits for a free codex process.
-    patience_s: float
+    @property
+    def patience_s(self) -> float:
+        """How long it waits for a free codex process."""
 
     def has_left(self) -> bool:
         """Whether the client hung up; never waits."""
@@ -73,16 +73,13 @@ class Backend(Protocol):
     def known_models(self) -> tuple[Model, ...]:
         """Those of them that are known without asking."""
 
-    def account(self, client: Client) -> Account:
-        """Whose account codex uses; not known, if it does not say so in a moment."""
-
-    def account_limits(self, client: Client) -> AccountLimits | None:
-        """What is left of it, where codex knows."""
+    def account(self, client: Client) -> AccountReport:
+        """Whose account codex uses, and what is left of it; as far as it is known, or told in a moment."""
 
     def log_in(self, client: Client) -> Generator[LoginStep | None, None, None]:
         """Log in by device code: a code, and how that ended; nothing, at least once a second, while it waits.
 
-        Raises `ProxyError` before there is a code. To close it is to cancel the login.
+        Raises `ProxyError` before there is a code. To close it is to cancel the login; a later one ends it.
         """
 
     def log_out(self, client: Client) -> None:

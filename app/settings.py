@@ -234,8 +234,8 @@ class Settings(AccessSettings, ProcessSettings):
 
     @property
     def shows_bodies(self) -> bool:
-        """Whether what goes in and out is written down."""
-        return self.logs_bodies and self.log_level == "DEBUG"
+        """Whether the page can show what went in and out."""
+        return self.serves_page and self.logs_bodies and self.log_level == "DEBUG"
 
     @property
     def stop_policy(self) -> StopPolicy:

@@ -28,7 +28,7 @@ from app.handlers.pieces import discard, take_turns  # noqa: E402
 from app.settings import PAGE_TOKEN, Settings  # noqa: E402
 
 # A reload runs this file again, and the token stays.
-os.environ.setdefault(PAGE_TOKEN, secrets.token_urlsafe(24))
+os.environ[PAGE_TOKEN] = os.environ.get(PAGE_TOKEN) or secrets.token_urlsafe(24)
 settings = Settings.from_env()
 meters = settings.state_dir / "meters"
 redactor = build_redactor(settings)

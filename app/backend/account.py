@@ -14,7 +14,6 @@ from app.lib.account_limits import AccountLimits
 from app.lib.errors import BackendRefused
 from app.lib.redaction import redact
 
-CHATGPT = "chatgpt"
 KINDS = {"apiKey": "api_key"}
 #: What codex calls a plan it has no name for.
 UNKNOWN_PLAN = "unknown"

@@ -2,99 +2,123 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import threading
 import time
 from collections.abc import Generator
-from typing import Generic, TypeVar
+from dataclasses import dataclass
 
 from app.backend import calls
-from app.backend.account import CHATGPT, read_account_limits
-from app.backend.device_login import LOGIN_TIMEOUT_S, DeviceLogin
+from app.backend.account import read_account_limits
+from app.backend.device_login import LOGIN_TIMEOUT_S, DeviceLogin, Seat
 from app.backend.drain import Drain
 from app.backend.home import CodexHome
 from app.backend.line import Wish
 from app.backend.pool import Pool
 from app.backend.process import CodexProcess
 from app.backend.waiting import run_beside, run_through
-from app.lib.account import Account, AccountState, LoginStep
+from app.lib.account import Account, AccountReport, AccountState, LoginStep
 from app.lib.account_limits import AccountLimits
 from app.lib.errors import BackendRefused, BackendTimeout, BackendUnavailable, ClientGone
 from app.pipeline import Client
 
 log = logging.getLogger(__name__)
 
-#: How long whoever asks about the account waits for an answer.
-PATIENCE_S = 2.0
 LOOK_S = 0.25
-# Codex asks upstream for the limits each time; a login or logout is noticed at once.
-FRESH_S = 15.0
-
-T = TypeVar("T")
+#: Of those for whom nobody waits: they let all others pass.
+NO_HURRY = float("inf")
 
 
-class Reply(Generic[T]):
-    """An answer that somebody else gets; until then, and if there never is one, it is `value` as it began."""
-
-    def __init__(self, value: T) -> None:
-        self.value = value
-        self._is_told = threading.Event()
-
-    def tell(self, value: T) -> None:
-        if not self._is_told.is_set():
-            self.value = value
-            self._is_told.set()
-
-    def wait(self, client: Client) -> T:
-        deadline_s = time.monotonic() + PATIENCE_S
-        while not self._is_told.wait(LOOK_S) and time.monotonic() < deadline_s:
-            if client.has_left():
-                raise ClientGone("The client closed the connection.")
-        return self.value
+@dataclass(frozen=True, slots=True)
+class Paces:
+    #: How long whoever asks about the account waits for an answer.
+    patience_s: float = 2.0
+    #: How long an answer is good; a login or logout is noticed at once.
+    fresh_s: float = 15.0
+    # Codex asks upstream for the limits each time. A process that waits for them serves nobody, and is of no
+    # use any more once it has waited in vain: so not for long, and then not again for a while.
+    limits_timeout_s: float = 5.0
+    limits_pause_s: float = 300.0
+    login_timeout_s: float = LOGIN_TIMEOUT_S
 
 
-class Inquiry:
-    """What is asked about one login, for all who want to know at about the same time."""
+PACES = Paces()
+
+
+class KnownLogin:
+    """What codex told of one login. It stays true until codex tells otherwise."""
 
     def __init__(self, identity: str) -> None:
-        self._identity = identity
-        self._began_s = time.monotonic()
-        self._is_over = False
-        self.account = Reply(Account(AccountState.UNKNOWN))
-        self.limits: Reply[AccountLimits | None] = Reply(None)
+        self.identity = identity
+        self.report = AccountReport(Account(AccountState.UNKNOWN))
+        self._good_until_s = 0.0
+        self._limits_due_s = 0.0
+        #: Set while nobody asks codex.
+        self._is_settled = threading.Event()
+        self._is_settled.set()
 
-    def serves(self, identity: str) -> bool:
-        """Whether its answers are still good, or still to come."""
-        is_known = self.account.value.state is not AccountState.UNKNOWN
-        is_fresh = is_known and time.monotonic() < self._began_s + FRESH_S
-        return identity == self._identity and (is_fresh or not self._is_over)
+    @property
+    def wants_limits(self) -> bool:
+        return self.report.account.has_limits and time.monotonic() >= self._limits_due_s
 
-    def end(self) -> None:
-        self.account.tell(self.account.value)
-        self.limits.tell(self.limits.value)
-        self._is_over = True
+    def begin(self) -> bool:
+        """Whether codex is to be asked now, by whoever is told so: once for all who want to know."""
+        if not self._is_settled.is_set() or time.monotonic() < self._good_until_s:
+            return False
+        self._is_settled.clear()
+        return True
+
+    def end(self, fresh_s: float) -> None:
+        is_known = self.report.account.state is not AccountState.UNKNOWN
+        self._good_until_s = time.monotonic() + fresh_s if is_known else 0.0
+        self._is_settled.set()
+
+    def expire(self) -> None:
+        """Have codex asked again, although it was a moment ago."""
+        self._good_until_s = 0.0
+
+    def tell_account(self, account: Account) -> None:
+        """Codex may not know for want of a network: whose it is has not changed by that."""
+        if account.has_limits:
+            self.report = dataclasses.replace(self.report, account=account)
+        elif account.state is not AccountState.UNKNOWN:
+            self.report = AccountReport(account)
+
+    def tell_limits(self, limits: AccountLimits) -> None:
+        self.report = AccountReport(self.report.account, limits, time.time())
+
+    def put_limits_off(self, pause_s: float) -> None:
+        self._limits_due_s = time.monotonic() + pause_s
+
+    def wait(self, client: Client, patience_s: float) -> AccountReport:
+        """What is known when codex has answered, or does not in time."""
+        deadline_s = time.monotonic() + patience_s
+        while not self._is_settled.wait(LOOK_S) and time.monotonic() < deadline_s:
+            if client.has_left():
+                raise ClientGone("The client closed the connection.")
+        return self.report
 
 
 class AccountDesk:
-    def __init__(self, pool: Pool, home: CodexHome, drain: Drain, timeout_s: float = LOGIN_TIMEOUT_S) -> None:
+    def __init__(self, pool: Pool, home: CodexHome, drain: Drain, paces: Paces = PACES) -> None:
         self._pool = pool
         self._home = home
         self._drain = drain
-        self._timeout_s = timeout_s
+        self._paces = paces
+        self._seat = Seat()
         self._lock = threading.Lock()
-        self._inquiry: Inquiry | None = None
+        self._known = KnownLogin("")
 
-    def read_account(self, client: Client) -> Account:
-        return self._inquire().account.wait(client)
-
-    def read_limits(self, client: Client) -> AccountLimits | None:
-        return self._inquire().limits.wait(client)
+    def read_account(self, client: Client) -> AccountReport:
+        return self._inquire().wait(client, self._paces.patience_s)
 
     def log_in(self, client: Client) -> Generator[LoginStep | None, None, None]:
         try:
-            yield from DeviceLogin(self._pool, self._drain, self._timeout_s).run(client)
+            login = DeviceLogin(self._pool, self._drain, self._seat, self._paces.login_timeout_s)
+            yield from login.run(client)
         finally:
-            self._inquiry = None
+            self._known.expire()
 
     def log_out(self, client: Client) -> None:
         try:
@@ -103,34 +127,38 @@ class AccountDesk:
                 run_through(process.call(calls.LOG_OUT))
                 run_through(process.ask_account())
         finally:
-            self._inquiry = None
+            self._known.expire()
 
-    def _inquire(self) -> Inquiry:
+    def _inquire(self) -> KnownLogin:
         identity = self._home.login.read().identity
         with self._lock:
-            if self._inquiry is None or not self._inquiry.serves(identity):
-                self._inquiry = Inquiry(identity)
+            if self._known.identity != identity:
+                self._known = KnownLogin(identity)
+            if self._known.begin():
                 # Beside: who asked waits for a while only, and a process that is slow need not end for that.
-                run_beside(self._ask, self._inquiry)
-            return self._inquiry
+                run_beside(self._ask, self._known)
+            return self._known
 
-    def _ask(self, inquiry: Inquiry) -> None:
+    def _ask(self, known: KnownLogin) -> None:
         try:
-            with self._pool.borrow(Wish(PATIENCE_S)) as process:
-                account = run_through(process.ask_account())
-                inquiry.account.tell(account)
-                if account.kind == CHATGPT:
-                    inquiry.limits.tell(run_through(self._ask_limits(process)))
-        except Exception as error:  # noqa: BLE001  who waits is told that it is not known
+            with self._pool.borrow(Wish(NO_HURRY, ends_parked=False)) as process:
+                if process.login == known.identity:  # else that login ended while this waited
+                    known.tell_account(run_through(process.ask_account()))
+                    if known.wants_limits:
+                        self._ask_limits(process, known)
+        except Exception as error:  # noqa: BLE001  who waits is told what was known before
             log.info("codex could not be asked about its account: %s", error)
         finally:
-            inquiry.end()
+            known.end(self._paces.fresh_s)
 
-    @staticmethod
-    def _ask_limits(process: CodexProcess) -> Generator[None, None, AccountLimits | None]:
+    def _ask_limits(self, process: CodexProcess, known: KnownLogin) -> None:
         try:
-            return read_account_limits((yield from process.call(calls.READ_LIMITS)))
+            answer = run_through(process.call(calls.READ_LIMITS, self._paces.limits_timeout_s))
         except BackendRefused:
-            return None
-        except BackendTimeout as error:  # upstream's, and no failure of the process
+            return
+        except BackendTimeout as error:
+            known.put_limits_off(self._paces.limits_pause_s)
+            # Upstream's, and no failure of the process.
             raise BackendUnavailable(error.message) from error
+        if limits := read_account_limits(answer):
+            known.tell_limits(limits)

@@ -14,8 +14,7 @@ from app.backend.line import Wish
 from app.backend.pool import Pool
 from app.backend.turn import CodexTurn, TurnContext
 from app.backend.waiting import run_through
-from app.lib.account import Account, LoginStep
-from app.lib.account_limits import AccountLimits
+from app.lib.account import AccountReport, LoginStep
 from app.lib.models import Model
 from app.lib.prompt import Prompt
 from app.pipeline import Census, Client
@@ -55,11 +54,8 @@ class CodexBackend:
     def known_models(self) -> tuple[Model, ...]:
         return self._directory.all()
 
-    def account(self, client: Client) -> Account:
+    def account(self, client: Client) -> AccountReport:
         return self._desk.read_account(client)
-
-    def account_limits(self, client: Client) -> AccountLimits | None:
-        return self._desk.read_limits(client)
 
     def log_in(self, client: Client) -> Generator[LoginStep | None, None, None]:
         return self._desk.log_in(client)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 import time
 from collections.abc import Generator
 
@@ -16,7 +17,14 @@ from app.backend.pool import Pool
 from app.backend.process import CodexProcess
 from app.backend.waiting import run_beside, run_through
 from app.lib.account import LoginDone, LoginEnd, LoginFailed, LoginStep
-from app.lib.errors import BackendRefused, BackendTimeout, ClientGone, GatewayStopping, ProxyError
+from app.lib.errors import (
+    BackendRefused,
+    BackendTimeout,
+    ClientGone,
+    GatewayBusy,
+    GatewayStopping,
+    ProxyError,
+)
 from app.lib.events import Queued
 from app.pipeline import Client
 
@@ -25,15 +33,45 @@ log = logging.getLogger(__name__)
 # A code is good for fifteen minutes; codex says so itself when they are over.
 LOGIN_TIMEOUT_S = 16 * 60.0
 CANCEL_TIMEOUT_S = 3.0
+LOOK_S = 0.25
 OUTCOMES = {LoginDone: "done", LoginFailed: "failed"}
+
+
+class Seat:
+    """For one login at a time, as each holds a codex process: the latest has it, once the one before is out.
+
+    Not the first: who reloads the page begins another before the gateway has seen the old page go.
+    """
+
+    def __init__(self) -> None:
+        self._latest: DeviceLogin | None = None
+        self._taken = threading.Lock()
+
+    def call(self, login: DeviceLogin) -> None:
+        self._latest = login
+
+    def is_for(self, login: DeviceLogin) -> bool:
+        return self._latest is login
+
+    def take(self, patience_s: float) -> Generator[None, None, None]:
+        """Yields while another one, which has been told, is not out yet."""
+        deadline_s = time.monotonic() + patience_s
+        while not self._taken.acquire(timeout=LOOK_S):
+            if time.monotonic() >= deadline_s:
+                raise GatewayBusy("Another login is under way; try again shortly.")
+            yield
+
+    def leave(self) -> None:
+        self._taken.release()
 
 
 class DeviceLogin:
     """One login; owns a codex process until it ends, however it does."""
 
-    def __init__(self, pool: Pool, drain: Drain, timeout_s: float = LOGIN_TIMEOUT_S) -> None:
+    def __init__(self, pool: Pool, drain: Drain, seat: Seat, timeout_s: float = LOGIN_TIMEOUT_S) -> None:
         self._pool = pool
         self._drain = drain
+        self._seat = seat
         self._deadline_s = time.monotonic() + timeout_s
         #: Codex's name for it, once there is a code.
         self._id: str | None = None
@@ -42,6 +80,7 @@ class DeviceLogin:
 
     def run(self, client: Client) -> Generator[LoginStep | None, None, None]:
         """What goes wrong before there is a code is raised; from then on it is told."""
+        self._seat.call(self)
         try:
             yield from self._watch(client)
         finally:
@@ -50,7 +89,7 @@ class DeviceLogin:
 
     def _watch(self, client: Client) -> Generator[LoginStep | None, None, None]:
         try:
-            with contextlib.closing(self._log_in(client.patience_s)) as signs:
+            with contextlib.closing(self._sit(client.patience_s)) as signs:
                 for sign in signs:
                     yield None if isinstance(sign, Queued) else sign
                     if isinstance(sign, LoginEnd):
@@ -68,8 +107,18 @@ class DeviceLogin:
             raise ClientGone("The client closed the connection.")
         if self._drain.is_set:
             raise GatewayStopping("The gateway is stopping; log in again in a moment.")
+        if not self._seat.is_for(self):
+            # Of those that are not to be tried again: that would end the other one in turn.
+            raise BackendRefused("Another login was begun, which ends this one.", code="login_replaced")
         if time.monotonic() >= self._deadline_s:
             raise BackendTimeout("The code was not entered in time.")
+
+    def _sit(self, patience_s: float) -> Generator[LoginStep | Queued | None, None, None]:
+        yield from self._seat.take(patience_s)
+        try:
+            yield from self._log_in(patience_s)
+        finally:
+            self._seat.leave()
 
     def _log_in(self, patience_s: float) -> Generator[LoginStep | Queued | None, None, None]:
         process = yield from self._pool.lease(Wish(patience_s))

@@ -20,6 +20,8 @@ class Wish:
     #: The conversation it goes on with: a process whose thread holds that is the best one.
     key: ThreadKey | None = None
     arrived_s: float = field(default_factory=time.monotonic)
+    #: Whether it is worth a parked turn, where every process is taken.
+    ends_parked: bool = True
 
 
 class Ticket:

@@ -213,7 +213,7 @@ class Pool:
             self._breaker.check()
             if self._slots.claim():
                 return Claim.SLOT
-            while self._parking and len(self._returning) < max(len(self._line), 1):
+            while wish.ends_parked and self._parking and len(self._returning) < max(len(self._line), 1):
                 self._drop(self._parking.take_oldest())
             return Claim.NOTHING
 

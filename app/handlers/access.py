@@ -13,8 +13,8 @@ from typing import Any
 import flask
 
 from app.handlers.customs import OF_THE_API, find_customs
-from app.handlers.logs import REQUEST_ID, log_body
-from app.handlers.telemetry import Telemetry, write_line
+from app.handlers.logs import EXCHANGE_ID, REQUEST_ID, log_body
+from app.handlers.telemetry import Telemetry
 from app.handlers.tool_buffers import COUNTED
 from app.lib.errors import FAULT, InternalError
 from app.lib.events import (
@@ -69,8 +69,8 @@ class Access:
         self._fields: dict[str, Any] = {}
         self._calls: set[tuple[int, int]] = set()
         self._closers = contextlib.ExitStack()
-        #: Where its fields go in the end; of what nobody counts there is but the line.
-        self._end = write_line
+        #: Where its fields go in the end.
+        self._end = telemetry.pass_by
 
     @property
     def owner(self) -> str:
@@ -237,6 +237,7 @@ def begin(request: flask.Request, client: Client, telemetry: Telemetry) -> Acces
     """Before anything is read."""
     request_id = find_request_id(request.headers.get("x-request-id", ""))
     REQUEST_ID.set(request_id)
+    EXCHANGE_ID.set(None)
     access = Access(client, request_id, telemetry)
     access.customs = find_customs(request)
     if access.customs.is_counted and request.method != "OPTIONS":

@@ -154,7 +154,7 @@ def ask_lightly(question: Callable[[], T | None]) -> T | None:
     try:
         return ask(question)
     except StoreUnavailable as error:
-        log.warning("an item was not looked up: %s", error)
+        log.warning("something stored was not looked up: %s", error)
         return None
 
 

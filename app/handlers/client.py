@@ -11,6 +11,13 @@ TCP_ESTABLISHED = 1
 INTERNET = (socket.AF_INET, socket.AF_INET6)
 
 
+def limit_unsent(environ: dict[str, Any], size: int) -> None:
+    """Have the kernel hold less of what the client has not read: who reads nothing is noticed soon."""
+    client: socket.socket | None = environ.get("gunicorn.socket")
+    if client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+
+
 class ClientSocket:
     """Satisfies the pipeline's `Client`; without a real socket nobody leaves."""
 

@@ -52,7 +52,8 @@ class Door:
 
     def leave(self, response: flask.Response) -> flask.Response:
         access: Access = flask.g.access
-        self._sharing.add_headers(flask.request, response)
+        if not access.customs.is_ours:
+            self._sharing.add_headers(flask.request, response)
         response.headers.update(access.headers)
         access.note(request_id=access.request_id, status=response.status_code)
         response.call_on_close(access.close)

@@ -13,6 +13,8 @@ from app.lib.errors import Forbidden
 from app.lib.loopback import is_loopback, split_host
 from app.settings import Settings
 
+#: What browsers say of a page of the same origin, and of a person who enters the address.
+OWN_SITES = (None, "same-origin", "none")
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 #: What a proxy adds; whoever it speaks for is not on this machine.
 FORWARDED = (
@@ -34,7 +36,8 @@ def build_check(settings: Settings, sharing: Cors) -> Callable[[flask.Request, A
             raise Forbidden(
                 "The gateway is not called by this name (PROXY_ALLOWED_HOSTS).", code="host_not_allowed"
             )
-        if request.method not in SAFE_METHODS and not is_known_page(request, sharing):
+        is_welcome = is_own_page(request) if access.customs.is_ours else is_known_page(request, sharing)
+        if not is_welcome:
             raise Forbidden(
                 "Pages of this origin are not let in (PROXY_CORS_ALLOWED_ORIGINS).", code="origin_not_allowed"
             )
@@ -43,9 +46,17 @@ def build_check(settings: Settings, sharing: Cors) -> Callable[[flask.Request, A
 
 
 def is_known_page(request: flask.Request, sharing: Cors) -> bool:
-    """Whether it is no page of another site's that asks: programs name no origin, our own page ours."""
+    """Whether it is no page of another site's that wants something done: programs name no origin."""
     origin = request.headers.get("origin")
-    return origin is None or sharing.allows(origin) or is_own(origin, request.host)
+    if origin is None or request.method in SAFE_METHODS:
+        return True
+    return sharing.allows(origin) or is_own(origin, request.host)
+
+
+def is_own_page(request: flask.Request) -> bool:
+    """Whether it is our own page that asks, or a program; whatever it asks for."""
+    origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+    return site in OWN_SITES and (origin is None or is_own(origin, request.host))
 
 
 def is_own(origin: str, host: str) -> bool:

@@ -12,7 +12,7 @@ import orjson
 from gunicorn.http.errors import ParseException
 from werkzeug.exceptions import HTTPException
 
-from app.handlers.logs import log_body
+from app.handlers.logs import begin_exchange, log_body
 from app.lib.errors import (
     FAULT,
     BodyTimeout,
@@ -47,7 +47,7 @@ def read_json() -> Any:
     if flask.request.mimetype != "application/json":
         raise NotJson("Send the body as `Content-Type: application/json`.")
     data = read_body()
-    log_body("request", data)
+    flask.g.access.note(**begin_exchange(data))
     if not data:
         raise InvalidRequest("The request has no body.")
     brackets = data.count(b"[") + data.count(b"{")

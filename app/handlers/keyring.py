@@ -29,7 +29,15 @@ class Keyring:
         return bool(self._token) and hmac.compare_digest(given, self._token)
 
     def find(self, given: bytes) -> AccessKey | None:
-        return find_key(self._fixed + (self._file.read() if self._file else ()), given)
+        return find_key(self._keys, given)
+
+    def holds(self, key: AccessKey) -> bool:
+        """Whether a key that was found is still what it was."""
+        return self.is_open or key in self._keys
+
+    @property
+    def _keys(self) -> Keys:
+        return self._fixed + (self._file.read() if self._file else ())
 
 
 def read_keys(data: bytes) -> Keys:

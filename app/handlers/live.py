@@ -7,12 +7,12 @@ import queue
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any
 
 from app.handlers.meters import Meters
 from app.lib.errors import GatewayBusy
-from app.lib.sse import KEEPALIVE, encode_data
+from app.lib.sse import encode_data
 from app.pipeline import Client
 from app.store.database import StoreFault
 from app.store.usage import UsageStore
@@ -21,9 +21,9 @@ PERIOD_S = 10
 HOUR_S = 3600
 NEWEST = 50
 MOST_WATCHERS = 50
-#: Seconds by which a watcher may fall behind; who reads no more is let go.
+#: Chunks by which a watcher may fall behind, of which there are one to three a second.
 MOST_BEHIND = 30
-SILENCE_S = 15.0
+LOOK_S = 1.0
 #: What is so at a moment, as meters name it.
 GAUGES = {
     "requests_open": ("requests_open", ""),
@@ -61,6 +61,8 @@ class LiveFeed:
         self._before: Totals | None = None
         self._next_sample_s = 0.0
         self._requests: deque[Told] = deque(maxlen=NEWEST)
+        #: The number of the last of them.
+        self._newest = 0
         self._watchers: set[Watcher] = set()
         #: Held while requests are read and told, so that each watcher is told of each once.
         self._lock = threading.Lock()
@@ -87,8 +89,8 @@ class LiveFeed:
         """Have every watcher let go at the next tick: the worker stops."""
         self._is_over = True
 
-    def watch(self, client: Client) -> Iterator[bytes]:
-        """Until the client leaves or does not keep up, or the worker stops."""
+    def watch(self, client: Client) -> Generator[bytes, None, None]:
+        """Until the client leaves or does not keep up, or the worker stops; empty where nothing came."""
         watcher: Watcher = queue.Queue(MOST_BEHIND)
         with self._lock:
             self._read_requests()
@@ -98,8 +100,7 @@ class LiveFeed:
         try:
             yield samples + requests
             while watcher in self._watchers and not client.has_left():
-                if chunk := take(watcher):
-                    yield chunk
+                yield take(watcher)
         finally:
             self._watchers.discard(watcher)
 
@@ -120,13 +121,18 @@ class LiveFeed:
             self._tell(encode("sample", sample))
 
     def _read_requests(self) -> None:
-        newest = self._requests[-1]["number"] if self._requests else 0
-        with contextlib.suppress(StoreFault):  # whoever writes there says so; the next look may find them
-            found = self._store.read_newest(newest, NEWEST)
-            told = [{"number": number, "time": at_s, **entry} for number, at_s, entry in found]
-            self._requests.extend(reversed(told))
-            if told:
-                self._tell(encode("requests", {"data": told}))
+        try:
+            found = self._store.read_newest(NEWEST)
+        except StoreFault:  # whoever writes there says so; the next look may find them
+            return
+        if found and found[0][0] < self._newest:  # a file that broke was replaced: numbers begin anew
+            self._newest = 0
+        told = ({"number": number, "time": at_s, **entry} for number, at_s, entry in found)
+        fresh = [each for each in told if each["number"] > self._newest]
+        if fresh:
+            self._newest = fresh[0]["number"]
+            self._requests.extend(reversed(fresh))
+            self._tell(encode("requests", {"data": fresh}))
 
     def _tell(self, chunk: bytes) -> None:
         for watcher in [*self._watchers]:
@@ -152,9 +158,9 @@ def tidy(number: float) -> float:
 
 def take(watcher: Watcher) -> bytes:
     try:
-        return watcher.get(timeout=SILENCE_S)
+        return watcher.get(timeout=LOOK_S)
     except queue.Empty:
-        return KEEPALIVE
+        return b""
 
 
 def encode(kind: str, told: Told) -> bytes:

@@ -8,6 +8,7 @@ import datetime
 import logging
 import os
 import re
+import secrets
 from typing import Any
 
 import orjson
@@ -20,6 +21,9 @@ STDERR_FD = 2
 #: Of the request that this greenlet serves: whatever is said meanwhile, in whichever room, is about it.
 REQUEST_ID: contextvars.ContextVar[str | None] = contextvars.ContextVar("request_id", default=None)
 
+
+#: Of its exchange, where what goes in and out is kept: from its body on, and of nobody without a key.
+EXCHANGE_ID: contextvars.ContextVar[str | None] = contextvars.ContextVar("exchange_id", default=None)
 
 #: What clients send and get; silent unless the operator asks for it twice.
 bodies = logging.getLogger("app.bodies")
@@ -58,12 +62,24 @@ class ExchangeHandler(logging.Handler):
         self._redactor = redactor
 
     def handle(self, record: logging.LogRecord) -> bool:
-        request_id = REQUEST_ID.get()
-        if request_id:
-            what = record.getMessage()
-            piece = {"what": what, "time": record.created, **record.fields}  # type: ignore[attr-defined]
-            keep = self._exchanges.begin if what == "request" else self._exchanges.go_on
-            keep(request_id, self._redactor.redact(orjson.dumps(piece).decode()).encode())
+        exchange_id = EXCHANGE_ID.get()
+        if exchange_id:
+            about = record.fields  # type: ignore[attr-defined]
+            piece = orjson.dumps({"what": record.getMessage(), "time": record.created, **about})
+            self._exchanges.keep(exchange_id, self._redactor.redact(piece.decode()).encode())
+        return True
+
+
+class Shortener(logging.Filter):
+    """Cuts long bodies, behind their secrets: half of one would not be known for what it is."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        super().__init__()
+        self._redactor = redactor
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        about = record.fields  # type: ignore[attr-defined]
+        about["body"] = shorten(self._redactor.redact(about["body"]))
         return True
 
 
@@ -95,10 +111,25 @@ def configure(settings: Settings, exchanges: Exchanges) -> None:
         logger.propagate = False
     bodies.setLevel(settings.log_level if settings.logs_bodies else logging.CRITICAL)
     bodies.handlers = [ExchangeHandler(exchanges, build_redactor(settings))]
+    bodies.filters = [Shortener(build_redactor(settings))]
+
+
+def shorten(text: str) -> str:
+    return text.encode()[:LONGEST_BODY].decode("utf-8", "ignore")
 
 
 def log_body(what: str, body: bytes) -> None:
     """Write down what went in or out, where that is wanted."""
     if bodies.isEnabledFor(logging.DEBUG):
-        shown = body[:LONGEST_BODY].decode("utf-8", "replace")
-        bodies.debug(what, extra={"fields": {"body": shown, "bytes": len(body)}})
+        about = {"body": body.decode("utf-8", "replace"), "bytes": len(body)}
+        bodies.debug(what, extra={"fields": about})
+
+
+def begin_exchange(body: bytes) -> dict[str, str]:
+    """Write down what a request brought; by what name to ask for that, and what follows, if it is kept."""
+    told = {}
+    if bodies.isEnabledFor(logging.DEBUG):
+        told["exchange"] = secrets.token_hex(16)
+        EXCHANGE_ID.set(told["exchange"])
+    log_body("request", body)
+    return told

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 import flask
 
+from app.handlers.http import json_response
 from app.lib.errors import NotFound
+from app.settings import Settings
 
 FOLDER = pathlib.Path(__file__).parent.parent / "pages"
 FIRST = "index.html"
@@ -46,7 +48,7 @@ class Part:
     digest: str
 
 
-def build_blueprint() -> flask.Blueprint:
+def build_blueprint(settings: Settings) -> flask.Blueprint:
     blueprint = flask.Blueprint("pages", __name__)
     parts = dict(read_parts(FOLDER))
 
@@ -60,6 +62,11 @@ def build_blueprint() -> flask.Blueprint:
         if part is None:
             raise NotFound("The page has no such part.")
         return send(part)
+
+    @blueprint.get("/ui/door")
+    def show_door() -> flask.Response:
+        """What a page asks before it asks anything else, or a person for a key."""
+        return json_response({"is_open": settings.is_open})
 
     return blueprint
 

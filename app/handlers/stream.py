@@ -65,11 +65,13 @@ def paced(
 ) -> Iterator[bytes]:
     """One write a batch; silence is counted from the last byte the client got."""
     yield encoder.open() + encoder.feed(held)
+    yield from keep_alive(map(encoder.feed, batches), keepalive_s)
+
+
+def keep_alive(chunks: Iterable[bytes], keepalive_s: float) -> Iterator[bytes]:
+    """Pass these on; when they have been empty for so long, a word that no proxy takes for a dead server."""
     written_s = time.monotonic()
-    for batch in batches:
-        chunk = encoder.feed(batch)
-        if not chunk and time.monotonic() - written_s >= keepalive_s:
-            chunk = KEEPALIVE
-        if chunk:
-            yield chunk
+    for chunk in chunks:
+        if chunk or time.monotonic() - written_s >= keepalive_s:
+            yield chunk or KEEPALIVE
             written_s = time.monotonic()

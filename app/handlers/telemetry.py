@@ -19,6 +19,7 @@ from app.pipeline import Backend
 log = logging.getLogger("access")
 
 OTHER = "other"
+REFUSED = (401, 403)
 
 Fields = dict[str, Any]
 
@@ -53,6 +54,13 @@ class Telemetry:
     def end(self, fields: Fields) -> None:
         self._under_way -= 1
         self.account(fields)
+
+    def pass_by(self, fields: Fields) -> None:
+        """The end of a request that is nobody's use; who tries keys is counted wherever that is."""
+        if fields.get("status") in REFUSED:
+            self.account(fields)
+        else:
+            write_line(fields)
 
     def account(self, fields: Fields) -> None:
         """What becomes of every request of the API's, however it ended."""

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from app.lib.account_limits import AccountLimits
+
+CHATGPT = "chatgpt"
+
 
 class AccountState(StrEnum):
     IN = "in"
@@ -27,6 +31,21 @@ class Account:
     def needs_login(self) -> bool:
         """Whether no model of OpenAI's can be asked; what is not known is worth a try."""
         return self.state is AccountState.OUT
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether it has an allowance that codex can tell of."""
+        return self.state is AccountState.IN and self.kind == CHATGPT
+
+
+@dataclass(frozen=True, slots=True)
+class AccountReport:
+    """The account, and what is left of it, where codex told that of this very login."""
+
+    account: Account
+    limits: AccountLimits | None = None
+    #: When it told the limits, in seconds since the epoch.
+    told_at_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import pathlib
+import re
 import shutil
 from typing import Any
 
 import orjson
 
 LONGEST_BYTES = 1 << 20
+ID = re.compile(r"[0-9a-f]{32}")
 
 Piece = dict[str, Any]
 
@@ -22,33 +23,29 @@ class Exchanges:
         self._folder = folder
         self._most = most
 
-    def begin(self, request_id: str, piece: bytes) -> None:
-        """Keep a request's first piece, a line of JSON; what cannot be kept is lost, never its writer."""
-        if self._most:
-            with contextlib.suppress(OSError):
-                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                self._add(request_id, piece, os.O_CREAT)
-
-    def go_on(self, request_id: str, piece: bytes) -> None:
-        """Keep a further piece of a request that has a first."""
+    def keep(self, exchange_id: str, piece: bytes) -> None:
+        """Add a piece, a line of JSON; what cannot be kept is lost, never its writer."""
+        if not self._most:
+            return
         with contextlib.suppress(OSError):
-            self._add(request_id, piece)
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+            with open(os.open(self._folder / exchange_id, flags, 0o600), "ab", buffering=0) as file:
+                if os.fstat(file.fileno()).st_size < LONGEST_BYTES:
+                    file.write(piece + b"\n")
 
-    def _add(self, request_id: str, piece: bytes, or_make: int = 0) -> None:
-        fd = os.open(self._find(request_id), os.O_WRONLY | os.O_APPEND | or_make, 0o600)
-        with open(fd, "ab", buffering=0) as file:
-            if os.fstat(fd).st_size < LONGEST_BYTES:
-                file.write(piece + b"\n")
-
-    def read(self, request_id: str) -> tuple[list[Piece], bool] | None:
-        """Its pieces, and whether there was no room for more of them; `None` where nothing is known of it."""
+    def read(self, exchange_id: str) -> tuple[list[Piece], bool] | None:
+        """Its pieces, and whether more of them are missing; `None` where nothing is known of it."""
+        if not ID.fullmatch(exchange_id):  # a client's words become no path
+            return None
         try:
-            data = self._find(request_id).read_bytes()
+            data = (self._folder / exchange_id).read_bytes()
         except OSError:
             return None
-        # A line that is not whole is being written.
+        # The last line may be under way; another that is no piece was cut short by a full disk.
         lines = data.split(b"\n")[:-1]
-        return [orjson.loads(line) for line in lines], len(data) >= LONGEST_BYTES
+        pieces = [piece for line in lines if (piece := parse(line))]
+        return pieces, len(data) >= LONGEST_BYTES or len(pieces) < len(lines)
 
     def prune(self) -> None:
         """Keep the newest."""
@@ -60,6 +57,10 @@ class Exchanges:
             for path in files[self._most :]:
                 path.unlink()
 
-    def _find(self, request_id: str) -> pathlib.Path:
-        """No client's words become a path."""
-        return self._folder / hashlib.sha256(request_id.encode()).hexdigest()
+
+def parse(line: bytes) -> Piece | None:
+    try:
+        piece: Piece = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    return piece

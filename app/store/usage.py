@@ -58,7 +58,7 @@ READ_ENTRIES = """
     SELECT number, at_s, entry FROM entries
     WHERE at_s >= ? AND at_s < ? AND number < ? ORDER BY number DESC LIMIT ?
 """
-READ_NEWEST = "SELECT number, at_s, entry FROM entries WHERE number > ? ORDER BY number DESC LIMIT ?"
+READ_NEWEST = "SELECT number, at_s, entry FROM entries ORDER BY number DESC LIMIT ?"
 READ_ENTRIES_OF = READ_ENTRIES.replace("WHERE", "WHERE key = ? AND")
 READ_LIMITS = "SELECT told_s, limits FROM account"
 
@@ -197,9 +197,9 @@ class UsageStore:
         )
         return parse_entries(rows)
 
-    def read_newest(self, behind: int, limit: int) -> list[NumberedEntry]:
-        """The newest first, as far as the one of that number."""
-        return parse_entries(self._database.read(READ_NEWEST, (behind, limit)))
+    def read_newest(self, limit: int) -> list[NumberedEntry]:
+        """Of everybody's, the newest first."""
+        return parse_entries(self._database.read(READ_NEWEST, (limit,)))
 
     def read_limits(self) -> tuple[float, AccountLimits] | None:
         """What was told last, and when."""

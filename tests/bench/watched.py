@@ -5,10 +5,12 @@ import http.client
 import socket
 import statistics
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 from tests.bench.cpu import CHAT, ROUNDS, build_load
 from tests.bench.load import build_chat, build_script
+from tests.bench.processes import read_cpu_s
 from tests.bench.servers import Server
 from tests.bench.table import Row
 
@@ -36,6 +38,17 @@ def measure(gateway: Server, model: str, requests: int, rounds: int) -> list[tup
     run = build_load(gateway, CHAT, build_chat(model, build_script(1), stream=True))
     run(requests)
     return [(run_watched(gateway, run, requests), run(requests)) for _ in range(rounds)]
+
+
+def measure_looks(gateway: Server, period_s: float) -> tuple[float, float]:
+    """The worker's CPU milliseconds for a second in which nobody asks for anything, watched and alone."""
+
+    def wait(_: int) -> float:
+        before_s = read_cpu_s(gateway.worker_pid)
+        time.sleep(period_s)
+        return (read_cpu_s(gateway.worker_pid) - before_s) * 1000 / period_s
+
+    return run_watched(gateway, wait, 0), wait(0)
 
 
 def find_ratio(rounds: list[tuple[float, float]]) -> float:

@@ -15,10 +15,11 @@ from flask.testing import FlaskClient
 from app import create_app
 from app.handlers import logs
 from app.handlers.customs import CUSTOMS
+from app.lib.account import LoginDone
 from app.lib.keys import AccessKey, KeyLimits, Role, build_entry, digest_key
 from app.settings import Settings
 from tests.contract.conftest import BODY
-from tests.support.scripted_backend import ScriptedBackend, end, say
+from tests.support.scripted_backend import LOGIN_CODE, ScriptedBackend, end, say
 
 Statuses = Callable[..., list[int]]
 
@@ -83,7 +84,14 @@ def test_every_route_needs_a_key_but_health(app: flask.Flask, client: FlaskClien
     blueprints = {name for name, customs in CUSTOMS.items() if not customs.asks_key} - {"metrics"}
     keyless = {endpoint for endpoint, _ in asked if endpoint.partition(".")[0] in blueprints}
     assert len(asked) > 20
-    assert keyless == {"health.live", "health.ready", "health.health", "pages.show", "pages.show_part"}
+    assert keyless == {
+        "health.live",
+        "health.ready",
+        "health.health",
+        "pages.show",
+        "pages.show_part",
+        "pages.show_door",
+    }
     assert {endpoint: status for endpoint, status in asked.items() if status != 401} == {
         (endpoint, method): 204 if method == "OPTIONS" else 200
         for endpoint, method in asked
@@ -369,3 +377,17 @@ def test_a_key_is_no_request_id(client: FlaskClient, asked: str) -> None:
     response = client.get("/livez", headers={"x-request-id": asked}, buffered=True)
     assert response.headers["x-request-id"].startswith("req_")
     assert "0123456789abcdef" not in response.headers["x-request-id"]
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/ui/live"), ("POST", "/ui/login")])
+def test_a_key_that_is_taken_away_is_a_client_that_left(
+    client: FlaskClient, backend: ScriptedBackend, keys_file: pathlib.Path, method: str, path: str
+) -> None:
+    """From what goes on for as long as somebody is there; an answer that began may end (test_door.py)."""
+    backend.login = (LOGIN_CODE, *[None] * 5, LoginDone())
+    with client.open(path, method=method, headers=bearer("ops-key"), json={}) as response:
+        told = iter(response.response)
+        assert next(told)
+        keys_file.write_text(build_file("alice"))
+        assert [*told] == []
+    assert backend.logins == 0

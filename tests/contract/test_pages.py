@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pathlib
 import re
@@ -114,18 +115,21 @@ def test_it_asks_for_nothing_that_is_not_served(client: FlaskClient, part: str) 
     assert not [url for url in re.findall(r"https?://[^\s\"'`)]+", text) if not url.startswith(HARMLESS)]
 
 
+#: Of the files in its package of that release.
+RELEASED = {
+    "uPlot.LICENSE.txt": "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd",
+    "uPlot.esm.js": "5dd9b3281aa64b461b42d9945f6adb2649d346502b12281a9ae0d46599a80eba",
+    "uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
+}
+
+
 def test_the_library_is_as_it_was_released() -> None:
     """Its licence beside it, its version told."""
     vendor = FOLDER / "static" / "vendor"
-    assert sorted(path.name for path in vendor.iterdir()) == [
-        "README.md",
-        "uPlot.LICENSE.txt",
-        "uPlot.esm.js",
-        "uPlot.min.css",
-    ]
+    files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in vendor.iterdir()}
+    assert files.pop("README.md")
+    assert files == RELEASED
     assert "1.6.32" in (vendor / "README.md").read_text()
-    assert "(v1.6.32)" in (vendor / "uPlot.esm.js").read_text()[:400]
-    assert "MIT License" in (vendor / "uPlot.LICENSE.txt").read_text()
 
 
 def test_no_page_of_ours_is_counted_as_use(app: flask.Flask, client: FlaskClient) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import pathlib
+import time
 from typing import Any
 
 import flask
@@ -12,15 +14,25 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from app.handlers.panel import TICKS_OF_SILENCE, VERSION
-from app.lib.account import LoginFailed
+from app.handlers.logs import LONGEST_BODY
+from app.handlers.panel import VERSION
+from app.lib.account import Account, AccountState, LoginFailed
 from app.lib.account_limits import AccountLimits, LimitWindow
 from app.lib.errors import GatewayBusy
 from app.lib.events import LimitsTold
+from app.lib.models import EFFORTS
 from app.lib.sse import KEEPALIVE
 from app.settings import PAGE_TOKEN, Settings
 from tests.contract.conftest import BODY
-from tests.support.scripted_backend import LOGGED_IN, LOGIN_CODE, ScriptedBackend, end, say
+from tests.support.scripted_backend import (
+    LOGGED_IN,
+    LOGGED_OUT,
+    LOGIN_CODE,
+    TOLD_AT_S,
+    ScriptedBackend,
+    end,
+    say,
+)
 
 ME, ADMIN, TOKEN = "sk-me-0123456789", "sk-admin-0123456789", "token-of-the-page"
 KEYED = Settings(api_keys=(ME,), admin_keys=(ADMIN,), environ={PAGE_TOKEN: TOKEN})
@@ -77,6 +89,8 @@ def test_what_an_admin_is_told(client: FlaskClient, backend: ScriptedBackend) ->
         "account": {"state": "in", "kind": "chatgpt", "plan": "plus", "email": "someone@example.org"},
         "limits": None,
         "demo": False,
+        "efforts": [*EFFORTS],
+        "output_modes": ["obsidian-xml", "openai-json"],
         "default_output_mode": "obsidian-xml",
         "logs_bodies": False,
     }
@@ -101,18 +115,51 @@ def test_an_open_gateway_tells_anyone(client: FlaskClient) -> None:
     assert told["account"]["state"] == "out"
 
 
-def test_limits_are_those_of_now_or_those_told_last(client: FlaskClient, backend: ScriptedBackend) -> None:
-    window = {"used_percent": 12.5, "window_minutes": 300, "resets_at": 1_800_000_000.0}
+@pytest.fixture
+def stored(client: FlaskClient, backend: ScriptedBackend) -> dict[str, Any]:
+    """The limits that an answer told, as the page is shown them."""
     backend.script = [[LimitsTold(AccountLimits("plus", FULL))], say("Hi"), end()]
     client.post("/v1/chat/completions", json=BODY, headers=bearer(ME), buffered=True)
-    get(client, "/v1/usage")
+    limits = get(client, "/v1/usage").get_json()["account_limits"]
+    return {name: limits[name] for name in ("plan", "primary", "secondary")}
+
+
+def test_limits_are_those_of_now_or_those_told_last(
+    client: FlaskClient, backend: ScriptedBackend, stored: dict[str, Any]
+) -> None:
+    backend.told_account = LOGGED_IN
     told_last = get(client, "/ui/status").get_json()["limits"]
+    assert told_last.pop("told_at") == pytest.approx(time.time(), abs=60)
+    window = {"used_percent": 12.5, "window_minutes": 300, "resets_at": 1_800_000_000.0}
+    assert told_last == stored == {"plan": "plus", "primary": window, "secondary": None}
     backend.told_limits = AccountLimits("pro", None, FULL)
-    told_now = get(client, "/ui/status").get_json()["limits"]
-    assert [told_last | {"told_at": 0}, told_now | {"told_at": 0}] == [
-        {"told_at": 0, "plan": "plus", "primary": window, "secondary": None},
-        {"told_at": 0, "plan": "pro", "primary": None, "secondary": window},
-    ]
+    told_now = {"told_at": int(TOLD_AT_S), "plan": "pro", "primary": None, "secondary": window}
+    assert get(client, "/ui/status").get_json()["limits"] == told_now
+
+
+@pytest.mark.parametrize(
+    "account",
+    [
+        pytest.param(LOGGED_OUT, id="logged-out"),
+        pytest.param(Account(AccountState.IN, "api_key"), id="a-key-has-none"),
+        pytest.param(Account(AccountState.UNNEEDED), id="unneeded"),
+        pytest.param(Account(AccountState.UNKNOWN), id="not-known"),
+    ],
+)
+@pytest.mark.usefixtures("stored")
+def test_limits_of_another_login_are_not_shown(
+    client: FlaskClient, backend: ScriptedBackend, account: Account
+) -> None:
+    backend.told_account = account
+    assert get(client, "/ui/status").get_json()["limits"] is None
+
+
+@pytest.mark.usefixtures("stored")
+def test_after_a_logout_no_limits_are_shown(client: FlaskClient, backend: ScriptedBackend) -> None:
+    backend.told_account, backend.told_limits = LOGGED_IN, AccountLimits("pro", None, FULL)
+    assert get(client, "/ui/status").get_json()["limits"]["plan"] == "pro"
+    change(client, "/ui/logout", ADMIN)
+    assert get(client, "/ui/status").get_json()["limits"] is None
 
 
 @keyed_or_open
@@ -147,9 +194,10 @@ def test_what_fails_before_there_is_a_code_has_a_status(
     assert backend.logins == 0
 
 
+@pytest.mark.parametrize("gateway_settings", [dataclasses.replace(KEYED, keepalive_s=0)])
 def test_a_person_takes_a_while(client: FlaskClient, backend: ScriptedBackend) -> None:
     """And no proxy shall take the silence for a dead server."""
-    backend.login = (LOGIN_CODE, *[None] * (3 * TICKS_OF_SILENCE))
+    backend.login = (LOGIN_CODE, None, None, None)
     assert change(client, "/ui/login", ADMIN).data.count(KEEPALIVE) == 3
 
 
@@ -206,12 +254,12 @@ def test_no_link_changes_the_account(client: FlaskClient, path: str) -> None:
     assert get(client, path).status_code == 405
 
 
-@pytest.mark.parametrize("path", ["/ui/status", "/ui/live", "/ui/requests/req_1"])
+@pytest.mark.parametrize("path", ["/ui/status", "/ui/live", "/ui/exchanges/none"])
 def test_what_is_shown_needs_a_key(client: FlaskClient, path: str) -> None:
     assert find_refusal(get(client, path, "")) == (401, "invalid_api_key")
 
 
-@pytest.mark.parametrize("path", ["/ui/live", "/ui/requests/req_1"])
+@pytest.mark.parametrize("path", ["/ui/live", "/ui/exchanges/none"])
 def test_what_others_do_is_not_a_client_s_business(client: FlaskClient, path: str) -> None:
     assert find_refusal(get(client, path, ME)) == (403, "admin_key_required")
 
@@ -238,11 +286,19 @@ def test_the_live_view(app: flask.Flask, client: FlaskClient, backend: ScriptedB
 
 
 def test_the_page_s_own_requests_are_nobody_s_use(app: flask.Flask, client: FlaskClient) -> None:
-    for path in ("/ui/status", "/ui/requests/none", "/ui/live"):
+    for path in ("/ui/status", "/ui/exchanges/none", "/ui/live"):
         with client.get(path, headers=bearer(ADMIN)):
             pass
     assert get(client, "/v1/usage").get_json()["total"]["requests"] == 0
     assert "/ui/" not in get(client, "/metrics").text
+
+
+def find_exchange(client: FlaskClient, request_id: str) -> str | None:
+    """By what name a request's exchange can be asked for, as the list of the last ones tells it."""
+    entries = get(client, "/v1/usage/raw").get_json()["data"]
+    [entry] = [entry for entry in entries if entry["request_id"] == request_id]
+    found: str | None = entry.get("exchange")
+    return found
 
 
 @pytest.mark.parametrize("gateway_settings", [DEBUG])
@@ -253,9 +309,11 @@ def test_what_went_in_and_out_of_a_request(
     backend.script = [say("Hello", " there"), end()]
     body = BODY | {"stream": stream, "user": ME}
     answered = client.post("/v1/chat/completions", json=body, headers=bearer(ME), buffered=True)
-    found = get(client, f"/ui/requests/{answered.headers['x-request-id']}").get_json()
+    exchange = find_exchange(client, answered.headers["x-request-id"])
+    found = get(client, f"/ui/exchanges/{exchange}").get_json()
     pieces = found["pieces"]
-    assert (found["is_cut"], [piece["what"] for piece in pieces][:2]) == (
+    assert (found["id"], found["is_cut"], [piece["what"] for piece in pieces][:2]) == (
+        exchange,
         False,
         ["request", "frames" if stream else "reply"],
     )
@@ -265,11 +323,38 @@ def test_what_went_in_and_out_of_a_request(
 
 
 @pytest.mark.parametrize("gateway_settings", [DEBUG])
+def test_a_secret_is_taken_out_before_a_body_is_cut(client: FlaskClient, backend: ScriptedBackend) -> None:
+    """Half of a key would not be known for what it is."""
+    backend.script = [say("Hi"), end()]
+    text = "x" * (LONGEST_BODY - 80) + ADMIN * 20
+    body = BODY | {"messages": [{"role": "user", "content": text}]}
+    answered = client.post("/v1/chat/completions", json=body, headers=bearer(ME), buffered=True)
+    exchange = find_exchange(client, answered.headers["x-request-id"])
+    shown = get(client, f"/ui/exchanges/{exchange}").get_json()["pieces"][0]["body"]
+    assert (len(shown), ADMIN[:5] in shown, shown.count("[redacted]") > 0) == (LONGEST_BODY, False, True)
+
+
+@pytest.mark.parametrize("gateway_settings", [DEBUG])
+def test_nobody_writes_into_another_s_exchange(client: FlaskClient, backend: ScriptedBackend) -> None:
+    """By its request id: a client's, a stranger's, or that of a request without a body."""
+    backend.script = [say("Hi"), end()]
+    named = bearer(ME) | {"x-request-id": "mine"}
+    for _ in range(2):
+        client.post("/v1/chat/completions", json=BODY, headers=named, buffered=True)
+    for path in ("/v1/nothing", "/v1/models", "/ui/static/none.js"):
+        client.get(path, headers={"x-request-id": "mine"}, buffered=True)
+    entries = get(client, "/v1/usage/raw").get_json()["data"]
+    names = [entry["exchange"] for entry in entries if "exchange" in entry]
+    lengths = [len(get(client, f"/ui/exchanges/{name}").get_json()["pieces"]) for name in names]
+    assert (len(set(names)), lengths) == (2, [2, 2])
+
+
+@pytest.mark.parametrize("gateway_settings", [DEBUG])
 def test_of_a_request_without_a_body_nothing_is_kept(client: FlaskClient) -> None:
     """Else supervisors and the page itself would push out what somebody wants to see."""
-    asked = [get(client, path) for path in ("/livez", "/v1/models", "/ui/status", "/v1/nothing")]
-    ids = [response.headers["x-request-id"] for response in asked]
-    assert {find_refusal(get(client, f"/ui/requests/{each}")) for each in ids} == {(404, "request_not_kept")}
+    for path in ("/livez", "/v1/models", "/ui/status", "/v1/nothing"):
+        get(client, path)
+    assert not [entry for entry in get(client, "/v1/usage/raw").get_json()["data"] if "exchange" in entry]
 
 
 @pytest.mark.parametrize(
@@ -278,13 +363,44 @@ def test_of_a_request_without_a_body_nothing_is_kept(client: FlaskClient) -> Non
         pytest.param(KEYED, id="neither"),
         pytest.param(dataclasses.replace(KEYED, logs_bodies=True), id="at-info"),
         pytest.param(dataclasses.replace(KEYED, log_level="DEBUG"), id="at-debug-without-bodies"),
+        pytest.param(dataclasses.replace(DEBUG, serves_page=False), id="no-page-to-show-it"),
     ],
 )
-def test_nothing_is_kept_that_nobody_asked_for(client: FlaskClient, backend: ScriptedBackend) -> None:
+def test_nothing_is_kept_that_nobody_asked_for(
+    client: FlaskClient, backend: ScriptedBackend, tmp_path: pathlib.Path
+) -> None:
     backend.script = [say("Hi"), end()]
-    answered = client.post("/v1/chat/completions", json=BODY, headers=bearer(ME), buffered=True)
-    response = get(client, f"/ui/requests/{answered.headers['x-request-id']}")
-    assert find_refusal(response) == (404, "request_not_kept")
+    client.post("/v1/chat/completions", json=BODY, headers=bearer(ME), buffered=True)
+    assert not (tmp_path / "exchanges").exists()
+
+
+@pytest.mark.parametrize("path", ["/ui/status", "/ui/live", "/ui/exchanges/none", "/ui/none"])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param({"origin": "http://localhost:3000", "sec-fetch-site": "same-site"}, id="reads-the-api"),
+        pytest.param({"origin": "https://evil.example", "sec-fetch-site": "cross-site"}, id="reads-nothing"),
+        pytest.param({"sec-fetch-site": "cross-site"}, id="embeds-it"),
+    ],
+)
+def test_nothing_of_it_is_shared(client: FlaskClient, path: str, headers: dict[str, str]) -> None:
+    """With pages of other origins: nor do they hold a place, or have codex asked."""
+    response = client.get(path, headers=bearer(ADMIN) | headers, buffered=True)
+    assert find_refusal(response) == (403, "origin_not_allowed")
+    assert not [name for name, _ in response.headers if name.lower().startswith("access-control-")]
+
+
+@pytest.mark.parametrize("site", ["same-origin", "none"])
+def test_our_own_page_may_ask(client: FlaskClient, site: str) -> None:
+    own = {"origin": "http://localhost", "sec-fetch-site": site}
+    assert client.get("/ui/status", headers=bearer(ADMIN) | own, buffered=True).status_code == 200
+
+
+def test_who_tries_keys_is_counted(client: FlaskClient) -> None:
+    for _ in range(3):
+        get(client, "/ui/status", "sk-a-guess-0123")
+    assert get(client, "/v1/usage").get_json()["total"]["errors"] == 3
+    assert 'route="/ui/status",status="401"} 3.0' in get(client, "/metrics").text
 
 
 def test_no_answer_may_be_cached(client: FlaskClient, backend: ScriptedBackend) -> None:

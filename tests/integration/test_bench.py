@@ -58,8 +58,13 @@ def test_only_an_answer_that_came_to_its_end_counts(data: bytes, text: str | Non
 def test_who_watches_costs_the_api_next_to_nothing(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A machine that is busy with other things may spoil a measurement, but hardly three."""
+    """All that a watcher adds is a look each second: 5 ms of it are 1.05 times a worker's tenth of a core.
+
+    What the requests themselves cost meanwhile is a row of `make bench`.
+    """
     monkeypatch.setattr(servers, "STATE", tmp_path)
     with servers.run_stand_in_gateway() as gateway:
-        tries = (watched.find_ratio(watched.measure(gateway, "gpt-5.5", 500, 5)) for _ in range(3))
-        assert any(ratio <= watched.GOAL for ratio in tries)
+        row = watched.compare(gateway, "gpt-5.5", 0.1)
+        watched_ms, alone_ms = watched.measure_looks(gateway, 4)
+    assert row.goal == "≤ 1.05x"
+    assert watched_ms - alone_ms <= 5

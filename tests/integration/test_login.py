@@ -3,13 +3,14 @@
 import json
 import os
 import pathlib
+import time
 from collections.abc import Iterator
 
 import flask
 import pytest
 
 from app import create_app
-from app.lib.account import Account, AccountState, LoginCode, LoginDone, LoginFailed
+from app.lib.account import Account, AccountReport, AccountState, LoginCode, LoginDone, LoginFailed
 from app.lib.account_limits import AccountLimits, LimitWindow
 from app.pipeline import Backend
 from app.settings import Settings
@@ -70,21 +71,22 @@ def ask(served: flask.Flask) -> tuple[int, str]:
 
 def test_in_and_out_without_a_restart(served: flask.Flask, backend: Backend, issuer: Issuer) -> None:
     visitor = Visitor()
-    assert (backend.account(visitor), backend.account_limits(visitor)) == (OUT, None)
+    assert backend.account(visitor) == AccountReport(OUT)
     assert ask(served) == (502, "upstream_unauthorized")
 
     steps = backend.log_in(visitor)
     assert read_code(steps) == LoginCode(f"{issuer.url}/codex/device", USER_CODE)
     issuer.approve()
     assert read_end(steps) == LoginDone()
-    assert backend.account(visitor) == IN
     windows = LimitWindow(12, 300, 1_800_000_000), LimitWindow(34, 10_080, 1_800_500_000)
-    assert backend.account_limits(visitor) == AccountLimits("plus", *windows)
+    told = backend.account(visitor)
+    assert told == AccountReport(IN, AccountLimits("plus", *windows), told.told_at_s)
+    assert told.told_at_s == pytest.approx(time.time(), abs=10)
     assert ask(served) == (200, "told")
 
     backend.log_out(visitor)
     assert json.loads(issuer.asked[-1].body)["token"] == "refresh-1"
-    assert (backend.account(visitor), backend.account_limits(visitor)) == (OUT, None)
+    assert backend.account(visitor) == AccountReport(OUT)
     assert ask(served) == (502, "upstream_unauthorized")
     assert backend.codex_version() == "0.163.0"
     assert {
@@ -98,7 +100,7 @@ def test_another_login_replaces_the_first(served: flask.Flask, backend: Backend,
         steps = backend.log_in(Visitor())
         read_code(steps)
         assert read_end(steps) == LoginDone()
-        assert (backend.account(Visitor()), ask(served)) == (IN, (200, "told"))
+        assert (backend.account(Visitor()).account, ask(served)) == (IN, (200, "told"))
     assert issuer.count("/oauth/token") == 2
 
 
@@ -109,9 +111,9 @@ def test_a_login_that_fails_late(backend: Backend, issuer: Issuer) -> None:
     read_code(steps)
     issuer.approve()
     assert read_end(steps) == LoginFailed("workspace routing discovery failed")
-    assert backend.account(Visitor()) == Account(AccountState.UNKNOWN)
+    assert backend.account(Visitor()).account == Account(AccountState.UNKNOWN)
     backend.log_out(Visitor())
-    assert backend.account(Visitor()) == OUT
+    assert backend.account(Visitor()).account == OUT
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,7 @@ def test_a_code_that_is_not_entered(backend: Backend, issuer: Issuer, status: in
     read_code(steps)
     issuer.refuse(status)
     assert read_end(steps) == LoginFailed(message)
-    assert backend.account(Visitor()) == OUT
+    assert backend.account(Visitor()).account == OUT
 
 
 @pytest.mark.parametrize(
@@ -162,7 +164,7 @@ def test_a_login_that_is_closed_is_cancelled(backend: Backend, issuer: Issuer) -
     # It would have looked again within a second.
     with pytest.raises(AssertionError, match="nothing in"):
         wait_until(lambda: issuer.count("/deviceauth/token") > asked, 1.5)
-    assert backend.account(Visitor()) == OUT
+    assert backend.account(Visitor()).account == OUT
 
 
 def test_an_issuer_that_is_silent_holds_up_nobody(backend: Backend, issuer: Issuer) -> None:
@@ -170,7 +172,7 @@ def test_an_issuer_that_is_silent_holds_up_nobody(backend: Backend, issuer: Issu
     steps = backend.log_in(Visitor())
     assert next(steps) is None
     wait_until(lambda: next(steps) is None and issuer.count("/deviceauth/usercode"))
-    assert backend.account(Visitor()) == OUT
+    assert backend.account(Visitor()).account == OUT
     steps.close()
     wait_until(lambda: backend.census().owned == 0)
 
@@ -181,6 +183,6 @@ def test_a_provider_that_needs_no_login(
     write_provider(tmp_path, issuer, model.base_url, needs_login=False)
     app = create_app(Settings.from_env(environ))
     app.extensions["lifecycle"].start()
-    account = wait_until(lambda: app.extensions["backend"].account(Visitor()))
+    told = wait_until(lambda: app.extensions["backend"].account(Visitor()))
     app.extensions["lifecycle"].close()
-    assert account == Account(AccountState.UNNEEDED)
+    assert told == AccountReport(Account(AccountState.UNNEEDED))

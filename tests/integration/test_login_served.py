@@ -102,6 +102,19 @@ def test_a_client_that_leaves_takes_the_login_with_it(start: Callable[..., Gatew
     assert ask_often(gateway) == {502}
 
 
+def test_a_second_login_ends_the_first(start: Callable[..., Gateway], issuer: Issuer) -> None:
+    """As a page that was reloaded has it: there is one process, and the first login has it."""
+    gateway = start(PROXY_MAX_PROCESSES="1")
+    first = read_steps(change(gateway, "login"))
+    read_code(first)
+    second = read_steps(change(gateway, "login"))
+    read_code(second)
+    message = "Another login was begun, which ends this one."
+    assert list(first) == [{"type": "failed", "message": message}]
+    issuer.approve()
+    assert list(second) == [{"type": "done"}]
+
+
 def find_rest(gateway: Gateway) -> dict[str, int] | None:
     """What the worker holds, if that is what it held a moment ago."""
     before, now = count(gateway), count(gateway)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any
 
-from app.lib.account import Account, AccountState, LoginCode, LoginDone, LoginStep
+from app.lib.account import Account, AccountReport, AccountState, LoginCode, LoginDone, LoginStep
 from app.lib.account_limits import AccountLimits
 from app.lib.events import (
     BackendEvent,
@@ -30,6 +30,8 @@ Script = Iterable[Step]
 MODELS = (Model("gpt-5.5", "gpt-5.5", "openai"), Model("vendor/fast", "gpt-5.5", "codex-gateway", "low"))
 LOGGED_OUT = Account(AccountState.OUT)
 LOGGED_IN = Account(AccountState.IN, "chatgpt", "plus", "someone@example.org")
+#: When the limits were told.
+TOLD_AT_S = 1_790_000_000.5
 LOGIN_CODE = LoginCode("https://auth.example.org/codex/device", "ABCD-EFGH")
 USAGE = Usage(input_tokens=120, cached_tokens=100, output_tokens=20, reasoning_tokens=5)
 
@@ -156,16 +158,15 @@ class ScriptedBackend:
     def known_models(self) -> tuple[Model, ...]:
         return MODELS
 
-    def account(self, client: Client) -> Account:
-        return self.told_account
-
-    def account_limits(self, client: Client) -> AccountLimits | None:
-        return self.told_limits
+    def account(self, client: Client) -> AccountReport:
+        return AccountReport(self.told_account, self.told_limits, TOLD_AT_S if self.told_limits else None)
 
     def log_in(self, client: Client) -> Generator[LoginStep | None, None, None]:
         self.logins += 1
         try:
             for step in self.login:
+                if client.has_left():
+                    return
                 if isinstance(step, Exception):
                     raise step
                 self.told_account = LOGGED_IN if isinstance(step, LoginDone) else self.told_account
@@ -174,7 +175,7 @@ class ScriptedBackend:
             self.logins -= 1
 
     def log_out(self, client: Client) -> None:
-        self.told_account = LOGGED_OUT
+        self.told_account, self.told_limits = LOGGED_OUT, None
 
     def codex_version(self) -> str | None:
         return self.version

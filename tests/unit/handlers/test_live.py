@@ -86,7 +86,7 @@ Watch = Callable[[], Generator[bytes, None, None]]
 @pytest.fixture
 def watch(feed: LiveFeed) -> Iterator[Watch]:
     with contextlib.ExitStack() as stack:
-        yield lambda: stack.enter_context(contextlib.closing(feed.watch(Seat())))  # type: ignore[type-var]
+        yield lambda: stack.enter_context(contextlib.closing(feed.watch(Seat())))
 
 
 def read(chunk: bytes) -> list[dict[str, Any]]:
@@ -218,6 +218,22 @@ class Looks:
     def collect(self) -> list[Metric]:
         self.at_s.append(self._times.now_s)
         return []
+
+
+def test_numbers_that_begin_anew(
+    feed: LiveFeed, store: UsageStore, tmp_path: pathlib.Path, watch: Watch
+) -> None:
+    """As they do in the file that takes the place of one that broke."""
+    add(store, 1, 2)
+    told = watch()
+    next(told)
+    store.close()
+    for path in tmp_path.iterdir():
+        path.unlink()
+    add(store, 3)
+    feed.tick()
+    [_, requests] = read(next(told)) + read(next(told))
+    assert pick_ids(requests) == ["req_3"]
 
 
 def test_nobody_watching_costs_no_look(feed: LiveFeed, meters: Meters, times: Times) -> None:

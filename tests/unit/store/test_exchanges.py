@@ -12,6 +12,7 @@ from app.store.exchanges import LONGEST_BYTES, Exchanges
 
 FIRST, MORE = b'{"what":"request"}', b'{"what":"frames"}'
 KEPT = [{"what": "request"}, {"what": "frames"}]
+MINE, OLD, MIDDLE, NEW = (digit * 32 for digit in "0123")
 
 
 @pytest.fixture
@@ -19,43 +20,38 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path / "state" / "exchanges"
 
 
-def fill(exchanges: Exchanges, *ids: str) -> None:
-    for age_s, request_id in enumerate(reversed(ids)):
-        exchanges.begin(request_id, FIRST)
-        path = exchanges._find(request_id)
-        os.utime(path, (1_000_000 - age_s, 1_000_000 - age_s))
+@pytest.fixture
+def exchanges(folder: pathlib.Path) -> Exchanges:
+    return Exchanges(folder, 50)
 
 
-def test_any_worker_reads_what_another_kept(folder: pathlib.Path) -> None:
-    exchanges = Exchanges(folder, 50)
-    exchanges.begin("mine", FIRST)
-    exchanges.go_on("mine", MORE)
-    assert Exchanges(folder, 50).read("mine") == (KEPT, False)
+def test_any_worker_reads_what_another_kept(folder: pathlib.Path, exchanges: Exchanges) -> None:
+    for piece in (FIRST, MORE):
+        exchanges.keep(MINE, piece)
+    assert Exchanges(folder, 50).read(MINE) == (KEPT, False)
 
 
-def test_only_its_owner_can_read_it(folder: pathlib.Path) -> None:
-    Exchanges(folder, 50).begin("mine", FIRST)
+def test_only_its_owner_can_read_it(folder: pathlib.Path, exchanges: Exchanges) -> None:
+    exchanges.keep(MINE, FIRST)
     [path] = folder.iterdir()
     assert [stat.S_IMODE(each.stat().st_mode) for each in (folder, path)] == [0o700, 0o600]
 
 
 @pytest.mark.parametrize(
-    "request_id", ["never-begun", "", "..", "../../etc/passwd", "/etc/passwd", "a/b", "a" * 10_000, "\0"]
+    "asked", [NEW, "", "..", "../../etc/passwd", "/etc/passwd", "a/b", "a" * 10_000, "\0", MINE.upper() + " "]
 )
-def test_what_has_no_first_piece_is_not_known(folder: pathlib.Path, request_id: str) -> None:
-    """A supervisor's question, the page's own; and no client's words become a path."""
-    exchanges = Exchanges(folder, 50)
-    exchanges.go_on(request_id, MORE)
-    assert (exchanges.read(request_id), folder.exists()) == (None, False)
+def test_what_was_not_kept_is_not_known(exchanges: Exchanges, asked: str) -> None:
+    """And what is no name of ours becomes no path."""
+    exchanges.keep(MINE, FIRST)
+    assert exchanges.read(asked) is None
 
 
-def test_a_long_exchange_is_cut_and_says_so(folder: pathlib.Path) -> None:
-    exchanges = Exchanges(folder, 50)
-    exchanges.begin("long", FIRST)
+def test_a_long_exchange_is_cut_and_says_so(exchanges: Exchanges) -> None:
+    exchanges.keep(MINE, FIRST)
     piece = b'"' + b"x" * (LONGEST_BYTES // 2) + b'"'
     for _ in range(5):
-        exchanges.go_on("long", piece)
-    found = exchanges.read("long")
+        exchanges.keep(MINE, piece)
+    found = exchanges.read(MINE)
     assert found is not None
     pieces, is_cut = found
     assert (len(pieces), is_cut) == (3, True)
@@ -63,34 +59,55 @@ def test_a_long_exchange_is_cut_and_says_so(folder: pathlib.Path) -> None:
 
 def test_the_newest_are_kept(folder: pathlib.Path) -> None:
     exchanges = Exchanges(folder, 2)
-    fill(exchanges, "old", "middle", "new")
+    for age_s, each in enumerate((NEW, MIDDLE, OLD)):
+        exchanges.keep(each, FIRST)
+        os.utime(folder / each, (1_000_000 - age_s, 1_000_000 - age_s))
     exchanges.prune()
-    assert [exchanges.read(each) is not None for each in ("old", "middle", "new")] == [False, True, True]
+    assert [exchanges.read(each) is not None for each in (OLD, MIDDLE, NEW)] == [False, True, True]
 
 
-def test_where_none_are_wanted_those_of_before_are_removed(folder: pathlib.Path) -> None:
+def test_where_none_are_wanted_those_of_before_are_removed(
+    folder: pathlib.Path, exchanges: Exchanges
+) -> None:
     """The operator has switched it off again."""
-    fill(Exchanges(folder, 2), "old")
+    exchanges.keep(OLD, FIRST)
     nobody = Exchanges(folder, 0)
-    nobody.prune()
-    nobody.begin("new", FIRST)
-    nobody.prune()
+    for _ in range(2):
+        nobody.prune()
+        nobody.keep(NEW, FIRST)
     assert not folder.exists()
 
 
-def test_a_piece_that_is_being_written_is_not_read_in_half(folder: pathlib.Path) -> None:
-    exchanges = Exchanges(folder, 50)
-    exchanges.begin("mine", FIRST)
-    with open(exchanges._find("mine"), "ab") as file:
+def test_a_piece_that_is_being_written_is_not_read_in_half(
+    folder: pathlib.Path, exchanges: Exchanges
+) -> None:
+    exchanges.keep(MINE, FIRST)
+    with open(folder / MINE, "ab") as file:
         file.write(MORE[:5])
-    assert exchanges.read("mine") == (KEPT[:1], False)
+    assert exchanges.read(MINE) == (KEPT[:1], False)
 
 
-def test_what_cannot_be_kept_hurts_nobody(folder: pathlib.Path) -> None:
+def test_a_piece_that_was_cut_short_spoils_no_other(folder: pathlib.Path, exchanges: Exchanges) -> None:
+    """By a disk that was full for a moment; it is told that something is missing."""
+    exchanges.keep(MINE, FIRST)
+    with open(folder / MINE, "ab") as file:
+        file.write(MORE[:5])
+    for piece in (FIRST, MORE):
+        exchanges.keep(MINE, piece)
+    assert exchanges.read(MINE) == (KEPT, True)
+
+
+def test_what_cannot_be_kept_hurts_nobody(folder: pathlib.Path, exchanges: Exchanges) -> None:
     folder.parent.mkdir(parents=True)
     folder.write_text("in the way")
-    exchanges = Exchanges(folder, 50)
-    exchanges.begin("mine", FIRST)
-    exchanges.go_on("mine", MORE)
+    exchanges.keep(MINE, FIRST)
     exchanges.prune()
-    assert exchanges.read("mine") is None
+    assert exchanges.read(MINE) is None
+
+
+def test_nothing_is_written_where_a_link_leads(folder: pathlib.Path, exchanges: Exchanges) -> None:
+    folder.mkdir(parents=True)
+    elsewhere = folder.parent / "elsewhere"
+    (folder / MINE).symlink_to(elsewhere)
+    exchanges.keep(MINE, FIRST)
+    assert not elsewhere.exists()
