@@ -4,16 +4,14 @@ A codex whose login is given here needs two things: the binary of `write_codex`,
 `write_provider` makes it, so that not only the login but everything about the account stays on this machine.
 """
 
-import json
 import pathlib
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import codex_cli_bin
 
 from tests.support import gateway
+from tests.support.loopback_server import Answer, LoopbackServer, answer_json
 from tests.support.token_server import build_tokens
 
 USER_CODE = "WXYZ-1234"
@@ -55,10 +53,11 @@ class Asked(NamedTuple):
     body: str
 
 
-class Issuer:
+class Issuer(LoopbackServer):
     """Gives a code, and tokens once `approve` was called; `asked` is what codex wanted."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.asked: list[Asked] = []
         #: How a request for a code, and one for what became of it, are answered.
         self.code_status = 200
@@ -68,24 +67,10 @@ class Issuer:
         #: Cleared, requests for a code wait.
         self.answers = threading.Event()
         self.answers.set()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._build_handler())
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> "Issuer":
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         self.answers.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__exit__(*error)
 
     def approve(self) -> None:
         """The person enters the code."""
@@ -98,8 +83,12 @@ class Issuer:
     def count(self, path: str) -> int:
         return sum(path in each.path for each in self.asked)
 
-    def answer(self, path: str, body: str) -> tuple[int, Any]:
-        self.asked.append(Asked(path, body))
+    def answer(self, path: str, body: bytes) -> Answer:
+        self.asked.append(Asked(path, body.decode()))
+        status, told = self._decide(path)
+        return answer_json(told, status)
+
+    def _decide(self, path: str) -> tuple[int, Any]:
         if path.endswith("/deviceauth/usercode"):
             self.answers.wait(30)
             code = {"device_auth_id": "device", "user_code": USER_CODE, "interval": PACE_S}
@@ -119,30 +108,6 @@ class Issuer:
         if path.endswith("/usage"):
             return 200, LIMITS
         return (200, {}) if path.endswith("/oauth/revoke") else (404, {})
-
-    def _build_handler(self) -> type[BaseHTTPRequestHandler]:
-        issuer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                asked = self.rfile.read(int(self.headers.get("content-length") or 0)).decode()
-                status, answer = issuer.answer(self.path, asked)
-                body = json.dumps(answer).encode()
-                try:
-                    self.send_response(status)
-                    self.send_header("content-type", "application/json")
-                    self.send_header("content-length", str(len(body)))
-                    self.end_headers()
-                    self.wfile.write(body)
-                except OSError:  # who asked is gone
-                    self.close_connection = True
-
-            do_GET = do_POST  # noqa: N815 (the base class's name)
-
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the base class's name)
-                """Quiet: the tests read `asked`."""
-
-        return Handler
 
 
 def write_codex(folder: pathlib.Path, issuer: Issuer) -> str:

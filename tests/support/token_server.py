@@ -3,11 +3,10 @@
 import base64
 import json
 import pathlib
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any
+
+from tests.support.loopback_server import Answer, LoopbackServer, answer_json
 
 AUTH_CLAIM = "https://api.openai.com/auth"
 
@@ -34,47 +33,13 @@ def write_login(home: pathlib.Path, ends_in_s: float, account: str = "account") 
     return path
 
 
-class TokenServer:
+class TokenServer(LoopbackServer):
     """Gives tokens for an hour, and remembers the refresh tokens it was shown."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.asked: list[str] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._build_handler())
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}/oauth/token"
-
-    def __enter__(self) -> "TokenServer":
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-    def refresh(self, refresh_token: str) -> bytes:
-        self.asked.append(refresh_token)
-        return json.dumps(build_tokens(3600, "account", f"refreshed-{len(self.asked)}")).encode()
-
-    def _build_handler(self) -> type[BaseHTTPRequestHandler]:
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                body = server.refresh(asked["refresh_token"])
-                self.send_response(200)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the base class's name)
-                """Quiet: the tests read `asked`."""
-
-        return Handler
+    def answer(self, path: str, body: bytes) -> Answer:
+        self.asked.append(json.loads(body)["refresh_token"])
+        return answer_json(build_tokens(3600, "account", f"refreshed-{len(self.asked)}"))
