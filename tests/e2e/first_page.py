@@ -45,12 +45,20 @@ class FirstPage:
         return self.page.get_by_role("dialog", name="Page token")
 
     @property
+    def log_out_dialog(self) -> Locator:
+        return self.page.get_by_role("dialog", name="Log out of Codex?")
+
+    @property
     def codex(self) -> Locator:
         return self.page.get_by_role("status", name="Codex")
 
     @property
     def login(self) -> Locator:
         return self.page.get_by_role("region", name="Login")
+
+    def log_out(self) -> None:
+        self.button("Log out").click()
+        self.log_out_dialog.get_by_role("button", name="Yes, log out").click()
 
     def give_key(self, key: str) -> None:
         self.key_dialog.get_by_label("Key", exact=True).fill(key)
@@ -98,7 +106,7 @@ class Playground:
         return self.page.get_by_role("list", name="Frames").get_by_role("code").all_text_contents()
 
     def figures(self) -> dict[str, str]:
-        figures = self.page.get_by_label("Figures", exact=True)
+        figures = self.page.get_by_role("region", name="Figures")
         names = figures.get_by_role("term").all_text_contents()
         return dict(zip(names, figures.get_by_role("definition").all_text_contents(), strict=True))
 
@@ -109,12 +117,13 @@ class LiveView:
         self.page = first_page.page
         self.connection = self.page.get_by_role("status", name="Connection")
         table = self.page.get_by_role("table", name="Last requests")
+        self.all_rows = table.get_by_role("row")
         #: Of chats; the page itself asks for the models.
-        self.rows = table.get_by_role("row").filter(has_text="POST /v1/chat/completions")
+        self.rows = self.all_rows.filter(has_text="POST /v1/chat/completions")
 
     def wait_for(self, **figures: str) -> None:
         """Until these figures of now are so."""
-        now = self.page.get_by_label("Now", exact=True)
+        now = self.page.get_by_role("region", name="Now")
         for name, figure in figures.items():
             term = self.page.get_by_role("term").filter(has_text=re.compile(f"^{name}$"))
             expect(now.locator("div").filter(has=term).get_by_role("definition")).to_have_text(figure)

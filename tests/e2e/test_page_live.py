@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 import secrets
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -72,7 +73,7 @@ def test_figures_move(live: LiveView, standing: Gateway) -> None:
     expect(live.rows.first).to_contain_text("client_closed_request")
     expect(live.rows.nth(1)).to_contain_text("4,711 in")
     expect(live.rows.filter(has_text="4,711 in")).to_have_count(1)
-    expect(live.rows.first.get_by_role("button", name="Frames")).to_be_hidden()
+    expect(live.rows.first.get_by_role("button")).to_have_count(0)
 
 
 def test_what_was_said_is_shown_where_it_is_kept(demo: Gateway, open_page: OpenPage) -> None:
@@ -82,7 +83,7 @@ def test_what_was_said_is_shown_where_it_is_kept(demo: Gateway, open_page: OpenP
         pass
     expect(live.rows.first).to_contain_text("demo")
     expect(live.rows.first.get_by_role("time")).to_be_visible()
-    live.rows.first.get_by_role("button", name="Frames").click()
+    live.rows.first.get_by_role("button", name=f"Frames of request {request_id}", exact=True).click()
     dialog = live.page.get_by_role("dialog", name=f"Request {request_id}")
     expect(dialog).to_contain_text("say exactly: <i>words</i> — 🌍")
     expect(dialog).to_contain_text("data: [DONE]")
@@ -99,6 +100,28 @@ def test_a_clients_key_does_not_do(standing: Gateway, open_page: OpenPage) -> No
     live.first_page.button("Use an admin key").click()
     live.first_page.give_key(ADMIN_KEY)
     expect(live.connection).to_have_text("live")
+
+
+def test_a_request_that_was_none(live: LiveView, standing: Gateway) -> None:
+    """It has neither method nor path, and is told all the same."""
+    with socket.create_connection(("127.0.0.1", int(standing.base_url.rpartition(":")[2]))) as client:
+        client.sendall(b"GARBAGE\r\n\r\n")
+        assert b" 400 " in client.recv(1024)
+    row = live.all_rows.filter(has_text="malformed_request")
+    expect(row.get_by_role("cell").nth(2)).to_have_text("\N{EN DASH}")
+    expect(row).not_to_contain_text("undefined")
+
+
+def test_a_gateway_that_hangs(standing: Gateway, open_page: OpenPage) -> None:
+    """It is told of, though the connection stands."""
+    live = LiveView(open_page(standing, "Start", ADMIN_KEY))
+    expect(live.first_page.codex).to_contain_text("Codex 0.")
+    live.page.clock.install()
+    live.page.route("**/ui/*", lambda _: None)
+    live.first_page.link("Live").click()
+    expect(live.connection).to_have_text("connecting")
+    live.page.clock.run_for(8_000)
+    expect(live.connection).to_have_text("reconnecting")
 
 
 def test_through_nginx(served: Served, open_tab: OpenTab) -> None:

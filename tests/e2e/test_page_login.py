@@ -17,6 +17,25 @@ from tests.support.scripted_model import ScriptedModel
 
 pytestmark = pytest.mark.real
 
+#: In a page before its own scripts: after its first piece the first stream of this path is cut, or silent.
+LOSES_STREAM = """(path, loss) => {
+    const ask = window.fetch;
+    let isFirst = true;
+    window.fetch = async (asked, options) => {
+        const response = await ask(asked, options);
+        if (asked !== path || !isFirst) return response;
+        isFirst = false;
+        const reader = response.body.getReader();
+        const { value } = await reader.read();
+        const start = (controller) => {
+            controller.enqueue(value);
+            options.signal.addEventListener("abort", () => controller.error(options.signal.reason));
+            if (loss === "cut") setTimeout(() => controller.error(new TypeError("network error")), 50);
+        };
+        return new Response(new ReadableStream({ start }), response);
+    };
+}"""
+SILENCE_MS = 60_000
 LINK = re.compile(r"Page: (http\S+#token=(\S+))")
 
 
@@ -72,6 +91,18 @@ def test_the_token_leaves_the_address(page: FirstPage, place: Place) -> None:
     expect(page.login).to_contain_text("cancelled")
 
 
+def decline_to_log_out(page: FirstPage) -> None:
+    """By the button that has the focus, and by the key: others depend on the login."""
+    page.button("Log out").click()
+    expect(page.log_out_dialog.get_by_role("button", name="Cancel")).to_be_focused()
+    page.page.keyboard.press("Enter")
+    expect(page.log_out_dialog).to_be_hidden()
+    page.button("Log out").click()
+    page.page.keyboard.press("Escape")
+    expect(page.log_out_dialog).to_be_hidden()
+    expect(page.codex).to_contain_text("is logged in")
+
+
 def test_in_and_out(page: FirstPage, place: Place) -> None:
     """With the code shown, the address to enter it at, and what the account is and has left."""
     ask_for_code(page)
@@ -87,8 +118,9 @@ def test_in_and_out(page: FirstPage, place: Place) -> None:
     for name, used in (("5-hour limit", "12"), ("weekly limit", "34")):
         expect(page.page.get_by_role("meter", name=name)).to_have_attribute("value", used)
         expect(page.page.get_by_text(f"{used} % used, resets at")).to_be_visible()
+    decline_to_log_out(page)
     assert place.gateway.chat([{"say": ["told"]}]).json()["choices"][0]["message"]["content"] == "told"
-    page.button("Log out").click()
+    page.log_out()
     expect(page.codex).to_contain_text("not logged in")
     expect(page.page.get_by_role("meter")).to_have_count(0)
     assert place.gateway.chat([{"say": ["told"]}]).status_code == 502
@@ -111,6 +143,32 @@ def test_who_leaves_cancels(page: FirstPage, place: Place) -> None:
     ask_for_code(page)
     page.page.goto("about:blank")
     assert place.gateway.chat([{"say": ["told"]}]).status_code == 502
+
+
+def test_who_waits_for_a_code_can_cancel(page: FirstPage, place: Place) -> None:
+    place.issuer.answers.clear()
+    try:
+        page.button("Log in to Codex").click()
+        page.button("Cancel login").click()
+        expect(page.login).to_contain_text("cancelled")
+        expect(page.button("Log in to Codex")).to_be_enabled()
+    finally:
+        place.issuer.answers.set()
+
+
+@pytest.mark.parametrize("loss", ["cut", "silent"])
+def test_a_stream_that_was_lost(place: Place, open_tab: OpenTab, loss: str) -> None:
+    """As a phone loses it that put the page to sleep: it says so, and begins anew."""
+    tab = open_tab(place.gateway.base_url, script=f"({LOSES_STREAM})('/ui/login', '{loss}')")
+    tab.page.clock.install()
+    tab.page.goto(place.link)
+    page = FirstPage(tab, place.gateway.base_url)
+    page.button("Log in to Codex").click()
+    if loss == "silent":
+        expect(page.login).to_contain_text(USER_CODE)
+        tab.page.clock.run_for(SILENCE_MS)
+    expect(page.login).to_contain_text("connection was lost")
+    ask_for_code(page)
 
 
 def test_the_token_is_asked_for(place: Place, open_tab: OpenTab) -> None:

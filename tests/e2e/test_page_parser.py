@@ -36,8 +36,8 @@ def quiet_tab(keep_tab: OpenTab, standing: Gateway) -> Tab:
     return tab
 
 
-def frame(raw: str, data: str | None, event: str = "") -> dict[str, Any]:
-    return {"raw": raw, "event": event, "data": data}
+def frame(raw: str, data: str | None) -> dict[str, Any]:
+    return {"raw": raw, "data": data}
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def frame(raw: str, data: str | None, event: str = "") -> dict[str, Any]:
         ),
         pytest.param(
             "event: e\ndata: a\ndata: b\n\n",
-            [frame("event: e\ndata: a\ndata: b\n\n", "a\nb", "e")],
+            [frame("event: e\ndata: a\ndata: b\n\n", "a\nb")],
             id="lines",
         ),
         pytest.param(

@@ -209,6 +209,51 @@ def test_a_failure_is_told(scripted: Playground, steps: list[dict[str, Any]], sh
     assert shown in (scripted.answers.text_content() or "")
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param({"tool_calls": [{"index": 0, "id": "call_1"}]}, id="call-without-function"),
+        pytest.param({"tool_calls": [None]}, id="no-call"),
+        pytest.param({"tool_calls": 1}, id="no-calls"),
+    ],
+)
+def test_a_frame_that_nobody_foresaw(demo: Gateway, open_page: OpenPage, reply: dict[str, Any]) -> None:
+    """It ends the answer as a failure, with the message there to be sent again."""
+    odd = "data: " + json.dumps({"choices": [{"delta": reply}]}) + "\n\n"
+    page = open_page(demo, "Playground", overlooks="^error: TypeError")
+    check_odd_reply(Playground(page), "page_fault", body=odd)
+
+
+@pytest.mark.parametrize("kind", ["delta", "done"])
+def test_arguments_of_no_call(demo: Gateway, open_page: OpenPage, kind: str) -> None:
+    event = {"type": f"response.function_call_arguments.{kind}", "output_index": 3, "delta": "{}"}
+    playground = Playground(open_page(demo, "Playground", overlooks="^error: TypeError"))
+    playground.choose(endpoint="Responses")
+    check_odd_reply(playground, "page_fault", body=f"data: {json.dumps(event)}\n\n")
+
+
+def test_an_error_that_is_cut(demo: Gateway, open_page: OpenPage) -> None:
+    """The status has come, and is told."""
+    cut = """const ask = window.fetch;
+        window.fetch = async (path, options) => path.startsWith("/v1/chat")
+            ? new Response(new ReadableStream({ start: (it) => it.error(new Error("cut")) }), { status: 502 })
+            : ask(path, options);"""
+    playground = Playground(open_page(demo, "Playground", script=cut))
+    check_odd_reply(playground, "HTTP 502")
+
+
+def check_odd_reply(playground: Playground, code: str, **reply: Any) -> None:
+    if reply:
+        headers = {"content-type": "text/event-stream"}
+        playground.page.route(REPLY, lambda route: route.fulfill(headers=headers, **reply))
+    playground.send("Hello!")
+    expect(playground.log.get_by_role("alert")).to_contain_text(code)
+    playground.wait_for_end()
+    expect(playground.answers).to_contain_text("Failed")
+    expect(playground.answers).not_to_have_attribute("aria-busy", "true")
+    expect(playground.page.get_by_label("Message", exact=True)).to_have_value("Hello!")
+
+
 def test_blocks_of_obsidian(standing: Gateway, open_page: OpenPage) -> None:
     """The text shows the block as it came, the card the call that it spells."""
     playground = open_playground(open_page, standing, "Chat Completions", "scripted-model", KEY)

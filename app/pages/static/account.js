@@ -2,80 +2,128 @@
 
 import { readFrames, request } from "./api.js";
 import { makeCopyButton } from "./copy.js";
+import { ask } from "./dialog.js";
 import { byId, el, replace } from "./dom.js";
 import { onStatus, refreshStatus } from "./status.js";
+import { Watchdog } from "./watchdog.js";
+import { CUT } from "./wire.js";
 
-const CUT = "The connection ended before the login did. Try again.";
+/** A stream that waits says something every few seconds, so that no proxy takes it for dead. */
+const SILENCE_MS = 60_000;
+
+/** An open gateway wants its token for these. */
+const CHANGE = { method: "POST", body: {}, needsToken: true };
+
+const DONE = "Logged in.";
+const CANCELLED = "The login was cancelled.";
+const FAR = "This machine may not reach OpenAI’s login: is there a firewall or a proxy in between?";
+const UNREACHED = /error sending request|connect|dns|resolve|network|timed? ?out/i;
+/** So it may be after a phone has put this page to sleep. */
+const LOST = "The connection was lost before the login was done, which cancels it. Log in again for a new code.";
 
 let login = null;
 
 export function startAccount() {
   byId("log-in").addEventListener("click", logIn);
   byId("log-out").addEventListener("click", logOut);
+  byId("log-out-now").addEventListener("click", () => byId("log-out-dialog").close("now"));
+  byId("log-out-cancel").addEventListener("click", () => byId("log-out-dialog").close(""));
   onStatus((status) => showButtons(status));
 }
 
 function showButtons(status) {
+  const focused = document.activeElement;
   const state = status?.account.state;
   const mayChange = Boolean(status?.may_log_in);
   byId("log-in").hidden = !mayChange || !["out", "unknown"].includes(state);
   byId("log-out").hidden = !mayChange || state !== "in";
   byId("log-in-denied").hidden = !status || mayChange || state !== "out";
+  if (focused?.hidden) (byId("login").textContent ? byId("login") : byId("start-title")).focus();
 }
 
 async function logIn() {
   if (login) return;
   login = new AbortController();
   byId("log-in").disabled = true;
-  sayResult("Asking Codex for a code…");
-  sayResult(await followLogin(login.signal));
+  show(el("p", { text: "Asking Codex for a code…" }), buildCancel());
+  byId("login").querySelector("button").focus();
+  const end = await followLogin(login);
   byId("log-in").disabled = false;
   login = null;
-  await refreshStatus({ asksKey: false });
+  sayResult(end);
+  const status = await refreshStatus({ asksKey: false });
+  // It may have been done just before its end was to be told.
+  if (end === LOST && status?.account.state === "in" && !login) sayResult(DONE);
 }
 
 /** @returns {Promise<string>} how it ended, in words */
-async function followLogin(signal) {
+async function followLogin(controller) {
+  let isSilent = false;
+  const watchdog = new Watchdog(SILENCE_MS, () => {
+    isSilent = true;
+    controller.abort();
+  });
   try {
-    const response = await request("/ui/login", { method: "POST", body: {}, signal });
+    const response = await request("/ui/login", { ...CHANGE, signal: controller.signal });
+    watchdog.feed();
     for await (const { data } of readFrames(response)) {
+      watchdog.feed();
       const event = data === null ? { type: "keepalive" } : JSON.parse(data);
       if (event.type === "code") showCode(event);
-      if (event.type === "done") return "Logged in.";
-      if (event.type === "failed") return `The login failed: ${event.message}`;
+      if (event.type === "done") return DONE;
+      if (event.type === "failed") return explain(`The login failed: ${event.message}`);
     }
-    return CUT;
+    return LOST;
   } catch (error) {
-    if (signal.aborted) return "The login was cancelled.";
-    return error.status === undefined ? CUT : error.message;
+    if (controller.signal.aborted) return isSilent ? LOST : CANCELLED;
+    return error.code === CUT ? LOST : explain(error.message);
+  } finally {
+    watchdog.end();
   }
 }
 
 async function logOut() {
-  const button = byId("log-out");
-  button.disabled = true;
+  if ((await ask(byId("log-out-dialog"))) !== "now") return;
   try {
-    await request("/ui/logout", { method: "POST", body: {} });
+    await request("/ui/logout", CHANGE);
     sayResult("Logged out.");
   } catch (error) {
     sayResult(error.message);
   }
-  button.disabled = false;
   await refreshStatus({ asksKey: false });
 }
 
+function explain(words) {
+  return UNREACHED.test(words) ? `${words}\n${FAR}` : words;
+}
+
 function sayResult(words) {
-  replace(byId("login"), el("p", { text: words }));
-  // The button that had the focus may be gone.
-  if (document.activeElement === document.body) byId("login").focus();
+  show(...words.split("\n").map((text) => el("p", { text })));
+}
+
+/** It is a landmark only with something in it; and who was in it stays, or finds the button that begins anew. */
+function show(...content) {
+  const region = byId("login");
+  const hadFocus = hasFocus(region) || hasFocus(byId("log-in")) || document.activeElement === document.body;
+  region.setAttribute("role", "region");
+  region.setAttribute("aria-label", "Login");
+  replace(region, ...content);
+  if (hadFocus) (region.querySelector("a, button") ?? findButton() ?? region).focus();
+}
+
+function hasFocus(node) {
+  return node.contains(document.activeElement);
+}
+
+function findButton() {
+  const button = byId("log-in");
+  return button.hidden || button.disabled ? null : button;
 }
 
 function showCode({ verification_url: url, user_code: code }) {
   const copy = el("button", { type: "button", text: "Copy code" });
-  const cancel = el("button", { type: "button", text: "Cancel login", on: { click: () => login?.abort() } });
   makeCopyButton(copy, () => code);
-  replace(
-    byId("login"),
+  show(
     el(
       "ol",
       {},
@@ -83,8 +131,13 @@ function showCode({ verification_url: url, user_code: code }) {
       el("li", {}, "Enter this code there:", el("p", { class: "code" }, el("output", { text: code }), copy)),
       el("li", { text: "Come back: this page notices when you are done." }),
     ),
-    el("p", { class: "actions" }, cancel),
+    buildCancel(),
   );
+}
+
+function buildCancel() {
+  const cancel = el("button", { type: "button", text: "Cancel login", on: { click: () => login?.abort() } });
+  return el("p", { class: "actions" }, cancel);
 }
 
 /** An address that is no web page's stays text: it came from elsewhere. */

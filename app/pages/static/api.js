@@ -1,39 +1,42 @@
 // Every request to the gateway: with the key, and with errors as exceptions.
 
+import { forgetDoor, isDoorOpen } from "./door.js";
 import { askKey, getKey } from "./key.js";
 import { SseParser } from "./sse.js";
+import { ApiError, KEY_NEEDED, readJson, send, toCut, TOKEN_NEEDED } from "./wire.js";
 
-/** What the gateway refused, or, with status 0, a gateway that did not answer. */
-export class ApiError extends Error {
-  constructor(message, { status = 0, code = null, type = null, requestId = null } = {}) {
-    super(message);
-    this.name = "ApiError";
-    Object.assign(this, { status, code, type, requestId });
-  }
-}
+export { ApiError };
 
 let declinedAt = -Infinity;
 
 /**
  * Throws an `ApiError` for every status but 2xx. Where a key or the page token is missing or wrong, the person is
- * asked, until it is right or they decline.
+ * asked, until it is right or they decline; nothing is sent that could only be refused. What `makeSignal` makes is
+ * for one attempt: the person's time is none.
  * @returns {Promise<Response>}
  */
-export async function request(path, { method = "GET", body, headers = {}, signal, asksKey = true } = {}) {
+export async function request(path, options = {}) {
+  const { method = "GET", body, headers = {}, signal, makeSignal = () => signal } = options;
+  const { asksKey = true, needsToken = false } = options;
   const startedAt = performance.now();
   for (;;) {
-    const key = getKey();
-    const response = await send(path, { method, signal, ...pack(body, headers, key) });
-    if (response.ok) return response;
-    const error = await readError(response);
-    const kind = findMissing(error);
-    if (!asksKey || !kind || !(await getAnother(kind, key, startedAt))) throw error;
+    let key = getKey();
+    try {
+      if (!key) await checkDoor(needsToken);
+      key = getKey();
+      return await send(path, { method, signal: makeSignal(), ...pack(body, headers, key) });
+    } catch (error) {
+      // It may have been another gateway that was open.
+      if (error.status === 401) forgetDoor();
+      const kind = findMissing(error);
+      if (!asksKey || !kind || !(await getAnother(kind, key, startedAt))) throw error;
+      signal?.throwIfAborted();
+    }
   }
 }
 
 export async function getJson(path, options) {
-  const response = await request(path, options);
-  return response.json();
+  return readJson(await request(path, options));
 }
 
 /**
@@ -46,7 +49,7 @@ export async function* readFrames(response) {
   const parser = new SseParser();
   try {
     for (;;) {
-      const { value, done } = await reader.read();
+      const { value, done } = await readPiece(reader);
       const at = performance.now();
       const frames = parser.feed(decoder.decode(value, { stream: !done }));
       if (done) frames.push(...parser.finish());
@@ -54,17 +57,26 @@ export async function* readFrames(response) {
       if (done) return;
     }
   } finally {
-    await reader.cancel();
+    // One that was cut cannot be cancelled, which its reader was told already.
+    await reader.cancel().catch(toCut);
   }
 }
 
-async function send(path, options) {
+async function readPiece(reader) {
   try {
-    return await fetch(path, { ...options, cache: "no-store", credentials: "omit", redirect: "error" });
+    return await reader.read();
   } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new ApiError("The gateway does not answer.", { code: "unreachable" });
+    throw toCut(error);
   }
+}
+
+/** For who has neither key nor token. */
+async function checkDoor(needsToken) {
+  const isOpen = await isDoorOpen();
+  // One may have been found in the address meanwhile.
+  if (getKey()) return;
+  if (!isOpen) throw new ApiError("This gateway asks for an access key.", { code: KEY_NEEDED });
+  if (needsToken) throw new ApiError("This takes the token that the gateway printed.", { code: TOKEN_NEEDED });
 }
 
 function pack(body, headers, key) {
@@ -79,21 +91,9 @@ function toHeaderText(text) {
   return Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join("");
 }
 
-async function readError(response) {
-  const fields = { status: response.status, requestId: response.headers.get("x-request-id") };
-  const text = await response.text();
-  try {
-    const { message, code, type } = JSON.parse(text).error;
-    return new ApiError(message, { ...fields, code, type });
-  } catch {
-    // Not the gateway's words: a proxy stands in front of it.
-    return new ApiError(`The server answered ${response.status} ${response.statusText}`.trim(), fields);
-  }
-}
-
 function findMissing(error) {
-  if (error.status === 401) return "key";
-  return error.code === "page_token_required" ? "token" : null;
+  if (error.asksForKey) return "key";
+  return error.code === TOKEN_NEEDED ? "token" : null;
 }
 
 const COMPLAINTS = {

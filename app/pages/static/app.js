@@ -1,8 +1,10 @@
 // The page's entry: it wires what the modules offer.
 
+import { takeToken } from "./door.js";
 import { startHeader } from "./header.js";
-import { startKeyDialog, takeToken } from "./key.js";
+import { startKeyDialog } from "./key.js";
 import { startLive } from "./live.js";
+import { startModels } from "./models.js";
 import { startPlayground } from "./playground.js";
 import { startStart } from "./start.js";
 import { startStatus } from "./status.js";
@@ -15,6 +17,7 @@ window.addEventListener("hashchange", takeToken);
 
 startKeyDialog();
 startHeader();
+startModels();
 startStart();
 startPlayground(byId("playground"));
 startLive();

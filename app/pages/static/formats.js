@@ -13,6 +13,7 @@ export const NOTHING = "–";
 
 export const formatNumber = (value) => (isNumber(value) ? plain.format(value) : NOTHING);
 export const formatShort = (value) => (isNumber(value) ? short.format(value) : NOTHING);
+export const formatMs = (ms) => `${formatNumber(Math.round(ms))} ms`;
 export const formatMinute = (epochS) => minuteClock.format(epochS * 1000);
 export const formatSecond = (epochS) => secondClock.format(epochS * 1000);
 

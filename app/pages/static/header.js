@@ -16,7 +16,7 @@ export function startHeader() {
   onStatus((status, error) => {
     if (status) setText(byId("version"), status.version);
     if (status) isOpen = status.is_open;
-    if (error?.status === 401) isOpen = false;
+    if (error?.asksForKey) isOpen = false;
     show();
   });
 }

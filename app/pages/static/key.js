@@ -1,5 +1,6 @@
 // The key, or the page token of a gateway without keys: asked for in one dialog, kept for this tab.
 
+import { ask } from "./dialog.js";
 import { byId, setText } from "./dom.js";
 
 const STORED_AS = "codex-gateway-key";
@@ -22,6 +23,8 @@ const WORDS = {
 const listeners = new Set();
 let inMemory = null;
 let pending = null;
+/** @type {"key" | "token" | null} what the dialog asks for just now */
+let asksFor = null;
 
 /** @returns {string | null} */
 export function getKey() {
@@ -38,12 +41,11 @@ export function onKeyChange(listener) {
   listeners.add(listener);
 }
 
-/** Takes the token out of an address like `/#token=...`, which `make run` prints. */
-export function takeToken() {
-  const token = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (!token) return;
-  history.replaceState(null, "", location.pathname + location.search);
-  keep(token);
+/** Takes a token that was not typed: into the dialog where it is asked for, which closes with it. */
+export function offerToken(token) {
+  if (asksFor !== "token") return keep(token);
+  byId("key-input").value = token;
+  byId("key-dialog").close("use");
 }
 
 /**
@@ -53,21 +55,20 @@ export function takeToken() {
  * @returns {Promise<string | null>} `null` where the person declined
  */
 export async function askKey(kind, complaint = "") {
-  pending ??= ask(kind, complaint).finally(() => (pending = null));
+  pending ??= askFor(kind, complaint).finally(() => (pending = null));
   return pending;
 }
 
-async function ask(kind, complaint) {
-  const dialog = byId("key-dialog");
+async function askFor(kind, complaint) {
   const input = byId("key-input");
   fillIn(WORDS[kind], complaint);
   input.value = "";
-  dialog.returnValue = "";
-  dialog.showModal();
-  await new Promise((resolve) => dialog.addEventListener("close", resolve, { once: true }));
+  asksFor = kind;
+  const choice = await ask(byId("key-dialog"));
+  asksFor = null;
   const key = input.value.trim();
   input.value = "";
-  if (dialog.returnValue !== "use" || !key) return null;
+  if (choice !== "use" || !key) return null;
   keep(key);
   return key;
 }

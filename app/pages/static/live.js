@@ -1,26 +1,33 @@
 // The view "Live": one stream of figures, open only while somebody looks.
 
-import { readFrames, request } from "./api.js";
+import { ApiError, readFrames, request } from "./api.js";
 import { byId, setText } from "./dom.js";
 import { formatNumber } from "./formats.js";
 import { askKey, onKeyChange } from "./key.js";
 import { startPlots } from "./plots.js";
 import { startRequests } from "./requests.js";
+import { onStatus } from "./status.js";
 import { onView } from "./views.js";
+import { Watchdog } from "./watchdog.js";
 
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 5_000;
 /** Something comes every second; a connection that is this silent is dead, whatever it says. */
 const SILENCE_MS = 8_000;
 
+/** What a key must be, by what is wrong with the one in use. */
 const NEEDED = {
-  401: "This view needs an access key of the role admin.",
-  403: "This view needs an admin key; the one in use is a client’s.",
+  none: "This view needs an access key of the role admin.",
+  clients: "This view needs an admin key; the one in use is a client’s.",
 };
 
 let isShown = false;
 let stream = null;
 let takers = {};
+/** @type {string | null | undefined} one of `NEEDED`; `undefined` before it is known */
+let missing;
+/** The same as the status told it last: what the stream itself says is newer. */
+let told;
 
 export function startLive() {
   const plots = startPlots(byId("plots"));
@@ -33,10 +40,8 @@ export function startLive() {
   };
   onView("live", { show: () => setShown(true), hide: () => setShown(false) });
   document.addEventListener("visibilitychange", update);
-  onKeyChange(() => {
-    close();
-    update();
-  });
+  onKeyChange(() => settle(undefined));
+  onStatus((status, error) => settle(findMissing(status, error)));
   byId("use-admin-key").addEventListener("click", () => askKey("key"));
 }
 
@@ -45,10 +50,30 @@ function setShown(shown) {
   update();
 }
 
+/** Of a gateway that does not answer the last word counts. */
+function findMissing(status, error) {
+  if (status) return status.role === "client" ? "clients" : null;
+  return error.asksForKey ? "none" : (told ?? null);
+}
+
+function settle(found) {
+  if (found === told) return;
+  told = found;
+  close();
+  miss(found);
+  update();
+}
+
+function miss(found) {
+  missing = found;
+  showNeeded(NEEDED[found]);
+}
+
 function update() {
   const isWanted = isShown && !document.hidden;
   if (!isWanted) close();
-  else if (!stream) {
+  else if (missing === undefined) say("connecting");
+  else if (missing === null && !stream) {
     stream = new AbortController();
     follow(stream.signal);
   }
@@ -60,48 +85,60 @@ function close() {
 }
 
 async function follow(signal) {
-  showNeeded(null);
   say("connecting");
   let pauseMs = FIRST_PAUSE_MS;
   while (!signal.aborted) {
     const end = await readOnce(signal);
     if (signal.aborted) return;
-    if (end.error?.status in NEEDED) {
-      showNeeded(end.error);
+    if (isRefusal(end.error)) {
+      close();
+      miss(end.error.asksForKey ? "none" : "clients");
       return;
     }
     if (end.hasBrought) pauseMs = FIRST_PAUSE_MS;
-    say("reconnecting", end.error?.status ? end.error.message : "");
+    say("reconnecting", end.why);
     await pause(pauseMs, signal);
     pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
   }
+}
+
+function isRefusal(error) {
+  return Boolean(error?.asksForKey) || error?.status === 403;
 }
 
 /** Reads one stream to its end, however it ends. */
 async function readOnce(outer) {
   const attempt = new AbortController();
   const abort = () => attempt.abort();
+  const watchdog = new Watchdog(SILENCE_MS, abort);
   outer.addEventListener("abort", abort);
-  let watch = null;
   let hasBrought = false;
   try {
-    const response = await request("/ui/live", { signal: attempt.signal });
-    watch = setTimeout(abort, SILENCE_MS);
+    watchdog.feed();
+    // The panel that says which key is needed asks for it: nobody's thinking counts as the gateway's silence.
+    const response = await request("/ui/live", { signal: attempt.signal, asksKey: false });
     for await (const { data } of readFrames(response)) {
-      clearTimeout(watch);
-      watch = setTimeout(abort, SILENCE_MS);
+      watchdog.feed();
       if (data === null) continue;
+      take(JSON.parse(data));
       hasBrought = true;
       say("live");
-      take(JSON.parse(data));
     }
-    return { hasBrought };
+    return { hasBrought, why: "" };
   } catch (error) {
-    return { hasBrought, error };
+    return describeEnd(error, hasBrought);
   } finally {
-    clearTimeout(watch);
+    watchdog.end();
     outer.removeEventListener("abort", abort);
   }
+}
+
+/** Whatever it was, a new connection may do better; what is no connection's fault is not hidden. */
+function describeEnd(error, hasBrought) {
+  if (error.name === "AbortError") return { hasBrought, why: "" };
+  if (error instanceof ApiError) return { hasBrought, error, why: error.status ? error.message : "" };
+  console.error(error);
+  return { hasBrought: false, why: `this page could not show what came (${error.message})` };
 }
 
 /** Events that a newer gateway may send are passed over. */
@@ -111,11 +148,13 @@ function take(event) {
 
 function pause(ms, signal) {
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener("abort", () => {
+    const end = () => {
       clearTimeout(timer);
+      signal.removeEventListener("abort", end);
       resolve();
-    });
+    };
+    const timer = setTimeout(end, ms);
+    signal.addEventListener("abort", end);
   });
 }
 
@@ -124,11 +163,14 @@ function say(state, why = "") {
   byId("connection").dataset.state = state;
 }
 
-function showNeeded(error) {
-  byId("live-needs-key").hidden = !error;
-  byId("live-data").hidden = Boolean(error);
-  byId("connection").hidden = Boolean(error);
-  setText(byId("live-needed"), error ? NEEDED[error.status] : "");
+function showNeeded(words = "") {
+  const panel = byId("live-needs-key");
+  const hadFocus = panel.contains(document.activeElement);
+  panel.hidden = !words;
+  byId("live-data").hidden = Boolean(words);
+  byId("connection").hidden = Boolean(words);
+  setText(byId("live-needed"), words);
+  if (hadFocus && !words) byId("live-title").focus();
 }
 
 function showGauges(gauges) {

@@ -1,4 +1,4 @@
-// One answer on the page: reasoning, text and calls in the order in which they came.
+// One answer on the page: reasoning and text in the order in which they came, then its calls with their results.
 
 import { el, setText } from "./dom.js";
 import { CallCard } from "./play_call_card.js";
@@ -7,9 +7,14 @@ import { TextFlow } from "./play_flow.js";
 /** @typedef {import("./play_conversation.js").PlayEvent} PlayEvent */
 /** @typedef {import("./play_conversation.js").Failure} Failure */
 
+/** What the gateway calls it when codex has no login that is valid. */
+const LOGIN_MISSING = "upstream_unauthorized";
+
 export class AnswerView {
   #state = el("span", { class: "play-state", text: "waiting" });
   #body = el("div", { class: "play-body" });
+  /** Apart, as a block of text that spells a call is still told when the call is. */
+  #calls = el("div", { class: "play-body" });
   #send = el("button", { type: "button", class: "primary", text: "Send results", disabled: true });
   #sendLine = el("p", { class: "actions", hidden: true }, this.#send);
   /** What grew since the last paint. */
@@ -33,6 +38,7 @@ export class AnswerView {
       { class: "play-answer", "aria-label": "Answer", "aria-busy": "true" },
       head,
       this.#body,
+      this.#calls,
       this.#sendLine,
     );
     this.#send.addEventListener("click", () => onResults(this.#readResults()));
@@ -71,6 +77,7 @@ export class AnswerView {
         { class: "play-alert", role: "alert" },
         el("strong", { text: code ?? "error" }),
         el("p", { text: message }),
+        code?.endsWith(LOGIN_MISSING) && buildLoginHint(),
         requestId && el("p", { class: "muted", text: `Request id ${requestId}` }),
       ),
     );
@@ -83,17 +90,22 @@ export class AnswerView {
     setText(this.#state, state);
   }
 
-  /** Whether results of its calls may be given. */
-  setOpen(isOpen) {
-    for (const card of this.#cards.values()) card.setOpen(isOpen);
-    this.#sendLine.hidden = !isOpen || !this.#cards.size;
+  /** Results of its calls may be given. */
+  open() {
+    for (const card of this.#cards.values()) card.open();
+    this.#sendLine.hidden = !this.#cards.size;
+  }
+
+  /** The conversation goes on, with the results or without. */
+  close(wereSent) {
+    for (const card of this.#cards.values()) card.close(wereSent);
+    this.#sendLine.hidden = true;
   }
 
   #addCall({ key, id, name }) {
     const card = new CallCard({ id, name }, () => (this.#send.disabled = !this.#hasResults()));
     this.#cards.set(key, card);
-    this.#last = { kind: "call", flow: null };
-    this.#body.append(card.node);
+    this.#calls.append(card.node);
     this.#grown.add(card);
   }
 
@@ -136,4 +148,8 @@ function buildReasoning(body) {
   if (before?.matches("details")) before.append(node);
   else body.append(el("details", { class: "play-reasoning" }, el("summary", { text: "Reasoning" }), node));
   return new TextFlow(node);
+}
+
+function buildLoginHint() {
+  return el("p", {}, "Codex has no valid login: ", el("a", { href: "#start", text: "log in on Start" }), ".");
 }

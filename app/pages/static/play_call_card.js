@@ -1,6 +1,6 @@
 // A tool call on the page: its arguments as they stream, and the place for its result.
 
-import { el } from "./dom.js";
+import { el, setText } from "./dom.js";
 import { TextFlow } from "./play_flow.js";
 import { formatJson } from "./play_json.js";
 import { buildExampleResult } from "./play_tools.js";
@@ -12,6 +12,7 @@ export class CallCard {
   #result;
   #fillIn;
   #answer;
+  #state = el("span", { class: "play-result-state muted" });
 
   /** @param {{id: string, name: string}} call @param {() => void} onChange */
   constructor({ id, name }, onChange) {
@@ -26,7 +27,7 @@ export class CallCard {
     this.#answer = el(
       "div",
       { class: "play-result", hidden: true },
-      el("p", { class: "play-result-head" }, el("label", { for: resultId, text: "Result" }), this.#fillIn),
+      el("p", { class: "play-result-head" }, el("label", { for: resultId, text: "Result" }), this.#fillIn, this.#state),
       this.#result,
     );
     this.node = el(
@@ -53,11 +54,23 @@ export class CallCard {
     this.#flow.set(formatJson(text) ?? text);
   }
 
-  /** Whether a result may be given, or changed. */
-  setOpen(isOpen) {
-    this.#answer.hidden &&= !isOpen;
+  /** A result may be given, or changed. */
+  open() {
+    this.#answer.hidden = false;
+    this.#setOpen(true, "");
+  }
+
+  /** What was written and went nowhere must not look like what the model was told. */
+  close(wasSent) {
+    this.#answer.hidden = !wasSent && !this.result;
+    this.#setOpen(false, wasSent ? "sent" : "not sent");
+  }
+
+  #setOpen(isOpen, state) {
     this.#result.readOnly = !isOpen;
     this.#fillIn.hidden = !isOpen;
+    setText(this.#state, state);
+    this.#answer.classList.toggle("unsent", state === "not sent");
   }
 
   get result() {

@@ -1,12 +1,7 @@
 // The figures of the last request.
 
 import { byId, setText } from "./dom.js";
-import { formatNumber, NOTHING } from "./formats.js";
-
-/** @param {number} ms */
-export function formatMs(ms) {
-  return `${formatNumber(Math.round(ms))} ms`;
-}
+import { formatMs, formatNumber, NOTHING } from "./formats.js";
 
 export class FiguresView {
   #fields = byId("play-figures").querySelectorAll("dd");

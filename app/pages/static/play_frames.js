@@ -2,8 +2,7 @@
 
 import { makeCopyButton } from "./copy.js";
 import { byId, el, setText } from "./dom.js";
-import { formatNumber } from "./formats.js";
-import { formatMs } from "./play_figures.js";
+import { formatMs, formatNumber } from "./formats.js";
 import { Follower } from "./play_flow.js";
 
 const MAX_SHOWN = 2000;

@@ -13,11 +13,13 @@ import { describeFailure, runTurn } from "./play_turn.js";
 /** @typedef {import("./play_conversation.js").Settings} Settings */
 /** @typedef {import("./play_conversation.js").PlayEvent} PlayEvent */
 
-/** @enum {string} how a request ended, in words where the finish reason does not tell */
-export const Outcome = {
-  ANSWERED: "",
-  STOPPED: "Stopped",
-  FAILED: "Failed, and left out of the conversation",
+/** @enum {string} how a request ended */
+export const Outcome = { ANSWERED: "answered", STOPPED: "stopped", FAILED: "failed" };
+
+/** Where the finish reason does not tell. */
+const ENDS = {
+  [Outcome.STOPPED]: "Stopped",
+  [Outcome.FAILED]: "Failed, and left out of the conversation",
 };
 
 export class Session {
@@ -79,7 +81,7 @@ export class Session {
   async send(entry, settings, dialect, shown) {
     const answer = new AnswerView(`${settings.model} · ${dialect.name}`, this.#onResults);
     const record = new AnswerRecord();
-    this.#latest?.setOpen(false);
+    this.#latest?.close(entry.kind === "results");
     this.#log.append(...[shown, answer.node].filter(Boolean));
     this.#follower.jump();
     this.#running = { controller: new AbortController(), answer, record, sentAt: performance.now() };
@@ -99,9 +101,9 @@ export class Session {
 
   async #run(dialect, settings, entries) {
     const { controller, answer, record, sentAt } = this.#running;
-    const call = this.#buildCall(dialect, settings, entries);
-    this.#startPanels(call);
     try {
+      const call = this.#buildCall(dialect, settings, entries);
+      this.#startPanels(call);
       for await (const { frame, events } of runTurn(call)) this.#take(frame.raw, frame.at - sentAt, events);
       return record.hasFailed ? Outcome.FAILED : Outcome.ANSWERED;
     } catch (error) {
@@ -167,15 +169,16 @@ export class Session {
   /** A request that failed is as if it had not been sent. */
   #keep(entry, outcome) {
     const { answer, record } = this.#running;
-    answer.end(outcome || record.finishReason);
+    answer.end(ENDS[outcome] ?? record.finishReason);
     if (outcome === Outcome.ANSWERED) {
       this.#entries.push(entry, record.toEntry());
       this.#latest = answer;
     } else if (outcome === Outcome.STOPPED) {
       this.#entries.push(entry, record.toStoppedEntry());
+      this.#figures.showFinish("stopped");
       this.#latest = null;
     }
-    this.#latest?.setOpen(true);
+    this.#latest?.open();
     this.#follower.follow();
   }
 

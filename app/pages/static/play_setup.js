@@ -1,16 +1,13 @@
 // What a request is made with: model, effort, endpoint, output mode, instructions, tools.
 
-import { ApiError, getJson } from "./api.js";
 import { byId, el, replace, setText } from "./dom.js";
+import { chooseModel, needsLogin } from "./models.js";
 import { chat } from "./play_chat.js";
 import { responses } from "./play_responses.js";
 import { EXAMPLES, OWN_TOOL_EXAMPLE, parseOwnTool, ToolError } from "./play_tools.js";
 
 /** @typedef {import("./play_conversation.js").Settings} Settings */
 
-// `/v1/models` does not tell which of them a model knows; one that it does not is refused by name.
-const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra"];
-const MODES = ["obsidian-xml", "openai-json"];
 const DIALECTS = { chat, responses };
 
 export class Setup {
@@ -21,13 +18,12 @@ export class Setup {
   #own = byId("play-own");
   #ownJson = byId("play-own-json");
   #complaint = byId("play-tool-complaint");
-  /** The model that the person chose, and the one to begin with. */
+  /** The model that the person chose. */
   #chosen = "";
-  #preferred = "";
 
   constructor() {
-    replace(this.#effort, ...buildOptions("default", EFFORTS));
-    replace(this.#mode, ...buildOptions("default", MODES));
+    offerChoices(this.#effort, withDefault("default", []));
+    offerChoices(this.#mode, withDefault("default", []));
     this.#ownJson.value = OWN_TOOL_EXAMPLE;
     this.#model.addEventListener("change", () => (this.#chosen = this.#model.value));
     this.#endpoint.addEventListener("change", () => this.#follow());
@@ -45,23 +41,25 @@ export class Setup {
     return DIALECTS[this.#endpoint.value];
   }
 
-  /** Asks anew for the models, which change with a login; what was chosen stays. */
-  async load() {
-    const complaint = byId("play-models-complaint");
-    try {
-      const { data } = await getJson("/v1/models");
-      this.#offer(data.map((model) => model.id));
-      setText(complaint, data.length ? "" : "The gateway offers no model.");
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      setText(complaint, `The models cannot be listed: ${error.message}`);
+  /**
+   * What was chosen stays, if it is still there.
+   * @param {string[] | null} ids
+   * @param {Error | null} error
+   */
+  showModels(ids, error) {
+    if (ids) {
+      offerChoices(this.#model, ids.map((id) => [id, needsLogin(id) ? `${id} (needs a login)` : id]));
+      const id = ids.includes(this.#chosen) ? this.#chosen : chooseModel(ids);
+      if (id) this.#model.value = id;
     }
+    setText(byId("play-models-complaint"), describeModels(ids, error));
   }
 
-  /** Which model works as things stand. */
-  showStatus({ demo, account }) {
-    this.#preferred = demo && account.state === "out" ? "demo" : "";
-    this.#select();
+  /** What may be asked for. */
+  showStatus({ efforts = [], output_modes: modes = [], default_output_mode: mode }) {
+    // Which of them a model knows is not told; one that it does not is refused by name.
+    offerChoices(this.#effort, withDefault("default", efforts));
+    offerChoices(this.#mode, withDefault(`default (${mode})`, modes));
   }
 
   /** @returns {Settings | null} `null` where the person's own tool is none; they are told */
@@ -96,21 +94,29 @@ export class Setup {
     this.#ownJson.setAttribute("aria-invalid", String(Boolean(complaint)));
     if (complaint) this.#ownJson.focus();
   }
+}
 
-  /** @param {string[]} ids */
-  #offer(ids) {
-    replace(this.#model, ...ids.map((id) => el("option", { value: id, text: id })));
-    this.#select();
-  }
-
-  #select() {
-    const ids = Array.from(this.#model.options, (option) => option.value);
-    const id = [this.#chosen, this.#preferred, ids[0]].find((each) => ids.includes(each));
-    if (id) this.#model.value = id;
-  }
+/** @param {string[] | null} ids @param {Error | null} error */
+function describeModels(ids, error) {
+  // Who needs a key is offered the dialog for it.
+  if (error) return error.asksForKey ? "" : `The models cannot be listed: ${error.message}`;
+  return ids.length ? "" : "The gateway offers no model.";
 }
 
 /** @param {string} none what stands for no choice @param {string[]} values */
-function buildOptions(none, values) {
-  return [el("option", { value: "", text: none }), ...values.map((value) => el("option", { value, text: value }))];
+function withDefault(none, values) {
+  return [["", none], ...values.map((value) => [value, value])];
+}
+
+/**
+ * What was chosen stays, and a list that is open is left alone where it would be the same.
+ * @param {HTMLSelectElement} select
+ * @param {[string, string][]} choices value and text of each
+ */
+function offerChoices(select, choices) {
+  const offered = Array.from(select.options, ({ value, text }) => [value, text]);
+  if (JSON.stringify(offered) === JSON.stringify(choices)) return;
+  const chosen = select.value;
+  replace(select, ...choices.map(([value, text]) => el("option", { value, text })));
+  select.value = choices.some(([value]) => value === chosen) ? chosen : (choices[0]?.[0] ?? "");
 }

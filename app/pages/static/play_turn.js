@@ -6,8 +6,6 @@ import { StreamError } from "./play_frame_json.js";
 /** @typedef {import("./play_conversation.js").PlayEvent} PlayEvent */
 /** @typedef {import("./play_conversation.js").Failure} Failure */
 
-const CUT = "connection_cut";
-
 /**
  * @typedef {object} Call
  * @property {string} path
@@ -25,24 +23,14 @@ const CUT = "connection_cut";
 export async function* runTurn({ path, body, headers, reader, signal, onReply }) {
   const reply = await request(path, { method: "POST", body, headers, signal });
   onReply(reply);
-  for await (const frame of readFramesToEnd(reply, signal)) {
+  for await (const frame of readFrames(reply)) {
     yield { frame, events: frame.data === null ? [] : reader.feed(frame.data) };
   }
-  if (!reader.isOver) throw new StreamError("The connection ended before the answer did.", CUT);
-}
-
-async function* readFramesToEnd(reply, signal) {
-  try {
-    yield* readFrames(reply);
-  } catch (error) {
-    if (signal.aborted) throw error;
-    // The browser says no more than that the network failed.
-    throw new StreamError(`The connection was cut in the middle of the answer (${error.message}).`, CUT);
-  }
+  if (!reader.isOver) throw new StreamError("The connection ended before the answer did.", "connection_cut");
 }
 
 /**
- * What to tell the person; an error of ours, which is none of these, is not hidden.
+ * What to tell the person. An error that is none of these is this page's own, or a frame that no reader foresaw.
  * @param {unknown} error
  * @returns {Failure}
  */
@@ -52,5 +40,6 @@ export function describeFailure(error) {
     return { message: error.message, code, requestId: error.requestId };
   }
   if (error instanceof StreamError) return { message: error.message, code: error.code };
-  throw error;
+  console.error(error);
+  return { message: `This page could not read the answer (${error.message}).`, code: "page_fault" };
 }

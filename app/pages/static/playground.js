@@ -1,11 +1,11 @@
 // The playground: a conversation with a model through this gateway, and all that goes over the wire for it.
 
 import { byId, el } from "./dom.js";
-import { onKeyChange } from "./key.js";
+import { askKey } from "./key.js";
+import { loadModels, onModels } from "./models.js";
 import { Outcome, Session } from "./play_session.js";
 import { Setup } from "./play_setup.js";
 import { onStatus } from "./status.js";
-import { onView } from "./views.js";
 
 class Composer {
   #message = byId("play-message");
@@ -32,10 +32,10 @@ class Composer {
     }
   }
 
-  /** @param {string} text */
+  /** One more press sends it, once it has been read. @param {string} text */
   suggest(text) {
     this.#message.value = text;
-    this.#message.focus();
+    this.#send.focus();
   }
 
   #sendByKey(event) {
@@ -46,7 +46,7 @@ class Composer {
 
   async #sendMessage() {
     const text = this.#message.value;
-    if (!text) {
+    if (!text.trim()) {
       this.#message.focus();
       return;
     }
@@ -58,7 +58,7 @@ class Composer {
 
   /** @param {import("./play_conversation.js").Entry} entry @param {Element | null} shown */
   async #sendEntry(entry, shown) {
-    if (!this.#setup.hasModels) await this.#setup.load();
+    if (!this.#setup.hasModels) await loadModels();
     if (!this.#setup.hasModels || this.#session.isRunning) return;
     const settings = this.#setup.read();
     if (!settings) return;
@@ -93,9 +93,17 @@ export function startPlayground() {
       composer.suggest(button.dataset.message);
     });
   }
-  onView("playground", { show: () => setup.load() });
-  onKeyChange(() => {
-    if (!byId("playground").hidden) setup.load();
+  byId("play-give-key").addEventListener("click", () => askKey("key"));
+  onModels((ids, error) => setup.showModels(ids, error));
+  onStatus((status, error) => {
+    if (status) setup.showStatus(status);
+    showNeedsKey(Boolean(error?.asksForKey));
   });
-  onStatus((status) => status && setup.showStatus(status));
+}
+
+function showNeedsKey(isNeeded) {
+  const panel = byId("play-needs-key");
+  const hadFocus = panel.contains(document.activeElement);
+  panel.hidden = !isNeeded;
+  if (hadFocus && !isNeeded) byId("play-message").focus();
 }

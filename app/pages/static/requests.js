@@ -14,8 +14,8 @@ const COLUMNS = [
   ["Route", buildRoute],
   ["Model", ({ model }) => model || NOTHING],
   ["Key", ({ key }) => key || NOTHING],
-  ["First token", ({ first_token_ms: ms }) => formatMs(ms), "number"],
-  ["Duration", ({ duration_ms: ms }) => formatMs(ms), "number"],
+  ["First token", ({ first_token_ms: ms }) => formatDuration(ms), "number"],
+  ["Duration", ({ duration_ms: ms }) => formatDuration(ms), "number"],
   ["Tokens", describeTokens, "number"],
   ["Tool calls", ({ tool_calls: calls }) => (calls ? formatNumber(calls) : NOTHING), "number"],
   ["Finish or error", buildFinish],
@@ -64,11 +64,12 @@ function buildTime({ time }) {
   return el("time", { datetime: new Date(time * 1000).toISOString(), text: formatSecond(time) });
 }
 
+/** A request that could not be read has no method and no path. */
 function buildRoute({ method, route, path }) {
-  return el("span", {}, el("span", { class: "muted", text: `${method} ` }), route ?? path);
+  return el("span", {}, method && el("span", { class: "muted", text: `${method} ` }), route ?? path ?? NOTHING);
 }
 
-function formatMs(ms) {
+function formatDuration(ms) {
   return formatSeconds(typeof ms === "number" ? ms / 1000 : null);
 }
 
@@ -82,22 +83,28 @@ function buildFinish({ error, finish }) {
   return el("span", { class: error ? "bad" : null, text: error || finish || NOTHING });
 }
 
-function buildFramesButton({ request_id: id }) {
-  return el("button", { type: "button", class: "small", text: "Frames", on: { click: () => showFrames(id) } });
+/** Only of what is kept: a request that brought nothing has none. */
+function buildFramesButton({ request_id: id, exchange }) {
+  if (!exchange) return null;
+  const on = { click: () => showFrames(id, exchange) };
+  const name = `Frames of request ${id}`;
+  return el("button", { type: "button", class: "small", text: "Frames", "aria-label": name, on });
 }
 
-async function showFrames(id) {
+async function showFrames(id, exchange) {
+  const dialog = byId("frames-dialog");
+  dialog.dataset.exchange = exchange;
   setText(byId("frames-title"), `Request ${id}`);
   replace(byId("frames-pieces"), el("p", { class: "muted", text: "Reading…" }));
-  byId("frames-dialog").showModal();
-  const content = await readPieces(id);
+  dialog.showModal();
+  const content = await readPieces(exchange);
   // Meanwhile another request may have been chosen.
-  if (byId("frames-title").textContent === `Request ${id}`) replace(byId("frames-pieces"), ...content);
+  if (dialog.dataset.exchange === exchange) replace(byId("frames-pieces"), ...content);
 }
 
-async function readPieces(id) {
+async function readPieces(exchange) {
   try {
-    const { pieces, is_cut: isCut } = await getJson(`/ui/requests/${encodeURIComponent(id)}`);
+    const { pieces, is_cut: isCut } = await getJson(`/ui/exchanges/${encodeURIComponent(exchange)}`);
     const note = isCut && el("p", { class: "muted", text: "Not all of it was kept." });
     return [note, ...pieces.map((piece) => buildPiece(piece, pieces[0].time))];
   } catch (error) {
@@ -109,5 +116,6 @@ function buildPiece({ what, time, body, bytes }, startedAt) {
   const later = time - startedAt;
   const when = later >= 0.001 ? `after ${formatSeconds(later)}` : formatSecond(time);
   const facts = el("p", { class: "muted" }, `${when}, `, el("span", { text: `${formatNumber(bytes)} bytes` }));
-  return el("section", {}, el("div", {}, el("h3", { text: what }), facts), el("pre", { tabindex: 0, text: body }));
+  const text = el("pre", { tabindex: 0, role: "group", "aria-label": what, text: body });
+  return el("section", {}, el("div", {}, el("h3", { text: what }), facts), text);
 }

@@ -1,8 +1,8 @@
 // The settings of each client, with this gateway's address, to copy. docs/clients.md says more about each.
 
-import { getJson } from "./api.js";
 import { makeCopyButton } from "./copy.js";
 import { byId, el, setText } from "./dom.js";
+import { chooseModel, onModels } from "./models.js";
 import { onStatus } from "./status.js";
 
 const KEY = "YOUR_KEY";
@@ -88,34 +88,10 @@ export function startSnippets() {
   makeCopyButton(byId("copy-base-url"), () => BASE_URL);
   showModel("demo", panels);
   onStatus((status) => {
-    if (!status) return;
-    setText(byId("key-fact"), status.is_open ? OPEN_FACT : KEY_FACT);
-    showKnownModel(status, panels);
+    if (status) setText(byId("key-fact"), status.is_open ? OPEN_FACT : KEY_FACT);
   });
-}
-
-let shownFor = null;
-
-/** The models are asked for only when the state that decides about them has changed. */
-async function showKnownModel(status, panels) {
-  const facts = JSON.stringify([status.codex.is_ready, status.account.state, status.demo]);
-  if (facts === shownFor) return;
-  shownFor = facts;
-  try {
-    const { data } = await getJson("/v1/models", { asksKey: false });
-    showModel(chooseModel(data, status), panels);
-  } catch {
-    // The model shown stays, and the next status asks again.
-    shownFor = null;
-  }
-}
-
-/** Without a login only `demo` answers. */
-function chooseModel(models, { demo, account }) {
-  const ids = models.map(({ id }) => id);
-  const real = ids.find((id) => id !== "demo");
-  const isDemo = demo && ids.includes("demo") && (!real || ["out", "unknown"].includes(account.state));
-  return isDemo ? "demo" : (real ?? "demo");
+  // Where they cannot be listed, the model shown stays.
+  onModels((ids) => ids && showModel(chooseModel(ids) ?? "demo", panels));
 }
 
 function showModel(model, panels) {
@@ -125,7 +101,7 @@ function showModel(model, panels) {
 
 function buildPanel({ name, write, remark }, index) {
   const id = `snippet-${index}`;
-  const pre = el("pre", { tabindex: 0, "aria-label": `Settings of ${name}` });
+  const pre = el("pre", { tabindex: 0, role: "group", "aria-label": `Settings of ${name}` });
   const copy = el("button", { type: "button", text: "Copy", "aria-label": `Copy the ${name} snippet` });
   makeCopyButton(copy, () => pre.textContent);
   const panel = el(

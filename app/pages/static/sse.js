@@ -1,6 +1,6 @@
 // Server-sent events out of text that comes in pieces.
 
-/** @typedef {{raw: string, event: string, data: string | null}} Frame */
+/** @typedef {{raw: string, data: string | null}} Frame */
 
 const LINE_END = /\r\n|\n|\r/g;
 
@@ -20,7 +20,7 @@ export class SseParser {
   /** @returns {Frame[]} what is left; a frame without its blank line was cut and brings no data */
   finish() {
     const frames = this.#takeFrames(true);
-    if (this.#text) frames.push({ raw: this.#text, event: "", data: null });
+    if (this.#text) frames.push({ raw: this.#text, data: null });
     this.#text = "";
     this.#startFrame();
     return frames;
@@ -48,7 +48,7 @@ export class SseParser {
   }
 
   #cutFrame() {
-    const frame = { raw: this.#text.slice(0, this.#lineStart), ...readFields(this.#lines) };
+    const frame = { raw: this.#text.slice(0, this.#lineStart), data: readData(this.#lines) };
     this.#text = this.#text.slice(this.#lineStart);
     this.#startFrame();
     return frame;
@@ -60,15 +60,14 @@ export class SseParser {
   }
 }
 
-function readFields(lines) {
+/** The one field that this page reads: what an event is called its data tells as well. */
+function readData(lines) {
   const data = [];
-  let event = "";
   for (const line of lines) {
     const colon = line.indexOf(":");
     const name = colon < 0 ? line : line.slice(0, colon);
     const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
     if (name === "data") data.push(value);
-    if (name === "event") event = value;
   }
-  return { event, data: data.length ? data.join("\n") : null };
+  return data.length ? data.join("\n") : null;
 }

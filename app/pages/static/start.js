@@ -3,6 +3,7 @@
 import { startAccount } from "./account.js";
 import { byId, el, replace, setText } from "./dom.js";
 import { formatDistance, formatMoment, formatNumber } from "./formats.js";
+import { askKey } from "./key.js";
 import { startSnippets } from "./snippets.js";
 import { onStatus } from "./status.js";
 
@@ -22,7 +23,9 @@ const WINDOWS = new Map([
 export function startStart() {
   startAccount();
   startSnippets();
+  byId("give-key").addEventListener("click", () => askKey("key"));
   onStatus((status, error) => {
+    showKeyButton(Boolean(error?.asksForKey));
     if (status) showStatus(status);
     else showFailure(error);
     showLimits(status?.limits ?? null);
@@ -46,11 +49,18 @@ function showStatus(status) {
 
 function showFailure(error) {
   shownState = null;
-  const needsKey = error.status === 401;
+  const needsKey = error.asksForKey;
   setText(byId("codex-state"), needsKey ? "This gateway asks for an access key" : error.message);
   setText(byId("codex-account"), "");
-  setText(byId("codex-hint"), needsKey ? "Enter yours at the top of the page." : "Trying again…");
+  setText(byId("codex-hint"), needsKey ? "" : "Trying again…");
   byId("codex").dataset.state = needsKey ? "unknown" : "broken";
+}
+
+function showKeyButton(isShown) {
+  const button = byId("give-key");
+  const hadFocus = button === document.activeElement;
+  button.hidden = !isShown;
+  if (hadFocus && !isShown) byId("start-title").focus();
 }
 
 function describeAccount({ state, kind, plan, email }) {

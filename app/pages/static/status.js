@@ -2,9 +2,12 @@
 
 import { getJson } from "./api.js";
 import { onKeyChange } from "./key.js";
+import { onUnreachable, UNREACHABLE } from "./wire.js";
 
 const CALM_MS = 30_000;
 const EAGER_MS = 5_000;
+/** A gateway that takes longer to say how it is counts as one that does not answer. */
+const PATIENCE_MS = 15_000;
 
 const listeners = new Set();
 let latest = null;
@@ -17,28 +20,43 @@ export function onStatus(listener) {
   if (latest) listener(latest.status, latest.error);
 }
 
+/** @returns {Promise<object | null>} the status as it is then known */
 export async function refreshStatus({ asksKey = true } = {}) {
   clearTimeout(timer);
   const number = ++asked;
   const reply = await ask(asksKey);
   // A later question, perhaps with another key, has the last word.
-  if (number !== asked) return;
-  latest = reply;
-  for (const listener of listeners) listener(reply.status, reply.error);
-  askAgainLater(reply);
+  if (number === asked) tell(reply);
+  return latest?.status ?? null;
 }
 
 export function startStatus() {
   onKeyChange(() => refreshStatus());
+  onUnreachable(loseGateway);
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden && !isWaitingForKey(latest)) refreshStatus({ asksKey: false });
   });
   refreshStatus();
 }
 
+/** Whoever finds that the gateway is gone finds it for all. */
+function loseGateway(error) {
+  if (latest?.error?.code === UNREACHABLE) return;
+  asked += 1;
+  clearTimeout(timer);
+  tell({ status: null, error });
+}
+
+function tell(reply) {
+  latest = reply;
+  for (const listener of listeners) listener(reply.status, reply.error);
+  askAgainLater(reply);
+}
+
 async function ask(asksKey) {
   try {
-    return { status: await getJson("/ui/status", { asksKey }), error: null };
+    const makeSignal = () => AbortSignal.timeout(PATIENCE_MS);
+    return { status: await getJson("/ui/status", { asksKey, makeSignal }), error: null };
   } catch (error) {
     return { status: null, error };
   }
@@ -53,5 +71,5 @@ function askAgainLater(reply) {
 }
 
 function isWaitingForKey(reply) {
-  return reply?.error?.status === 401;
+  return Boolean(reply?.error?.asksForKey);
 }

@@ -4,6 +4,8 @@ import { byId } from "./dom.js";
 
 const NAMES = ["start", "playground", "live"];
 
+const PRODUCT = document.title;
+
 const watchers = new Map(NAMES.map((name) => [name, []]));
 let current = null;
 
@@ -15,6 +17,7 @@ export function onView(name, { show, hide }) {
 
 export function startViews() {
   window.addEventListener("hashchange", () => route(true));
+  byId("skip").addEventListener("click", skip);
   route(false);
 }
 
@@ -25,6 +28,7 @@ function route(isByHand) {
   const previous = current;
   current = name;
   showSection(name);
+  document.title = `${byId(`${name}-title`).textContent} – ${PRODUCT}`;
   if (isByHand) moveTo(name);
   if (previous) for (const { hide } of watchers.get(previous)) hide?.();
   for (const { show } of watchers.get(name)) show?.();
@@ -42,4 +46,10 @@ function showSection(name) {
 function moveTo(name) {
   window.scrollTo(0, 0);
   byId(`${name}-title`).focus({ preventScroll: true });
+}
+
+/** The address names the view and stays as it is. */
+function skip(event) {
+  event.preventDefault();
+  byId(`${current}-title`).focus();
 }
