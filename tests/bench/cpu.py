@@ -1,7 +1,8 @@
 """CPU of the worker per request, gateway and floor in turns."""
 
+import contextlib
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tests.bench.load import FRAMES_AROUND, Client, build_chat, build_script
@@ -51,11 +52,10 @@ def compare(case: Case, model: str, gateway: Server, floor: Server, part: float)
     """Run the rounds in turns; the ratio is the median of the rounds' ratios."""
     requests = max(round(case.requests * part), 4)
     body = case.build_request(model)
-    run_gateway = build_load(gateway, CHAT, body)
-    run_floor = build_load(floor, case.floor_path, body)
-    run_gateway(3)
-    run_floor(3)
-    rounds = [(run_gateway(requests), run_floor(requests)) for _ in range(ROUNDS)]
+    with open_load(gateway, CHAT, body) as run_gateway, open_load(floor, case.floor_path, body) as run_floor:
+        run_gateway(3)
+        run_floor(3)
+        rounds = [(run_gateway(requests), run_floor(requests)) for _ in range(ROUNDS)]
     ratio = statistics.median(ours / theirs for ours, theirs in rounds)
     return Row(
         f"worker CPU, {case.what}",
@@ -67,7 +67,8 @@ def compare(case: Case, model: str, gateway: Server, floor: Server, part: float)
     )
 
 
-def build_load(server: Server, path: str, body: bytes) -> Callable[[int], float]:
+@contextlib.contextmanager
+def open_load(server: Server, path: str, body: bytes) -> Iterator[Callable[[int], float]]:
     client = Client(server.port)
 
     def run(requests: int) -> float:
@@ -78,7 +79,8 @@ def build_load(server: Server, path: str, body: bytes) -> Callable[[int], float]
             client.post(path, body)
         return (read_cpu_s(server.worker_pid) - before_s) * 1000 / requests
 
-    return run
+    with contextlib.closing(client):
+        yield run
 
 
 def describe(case: Case, request_ms: float) -> str:

@@ -30,7 +30,7 @@ class NoLifecycle:
 class NoTelemetry:
     """What it has of requests that are none."""
 
-    def end(self, fields: dict[str, Any]) -> None: ...
+    def account(self, fields: dict[str, Any]) -> None: ...
 
 
 @functools.cache

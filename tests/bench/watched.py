@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from tests.bench.cpu import CHAT, ROUNDS, build_load
+from tests.bench.cpu import CHAT, ROUNDS, open_load
 from tests.bench.load import build_chat, build_script
 from tests.bench.processes import read_cpu_s
 from tests.bench.servers import Server
@@ -35,9 +35,9 @@ def compare(gateway: Server, model: str, part: float) -> Row:
 
 def measure(gateway: Server, model: str, requests: int, rounds: int) -> list[tuple[float, float]]:
     """The worker's CPU milliseconds for a request, watched and alone, in turns."""
-    run = build_load(gateway, CHAT, build_chat(model, build_script(1), stream=True))
-    run(requests)
-    return [(run_watched(gateway, run, requests), run(requests)) for _ in range(rounds)]
+    with open_load(gateway, CHAT, build_chat(model, build_script(1), stream=True)) as run:
+        run(requests)
+        return [(run_watched(gateway, run, requests), run(requests)) for _ in range(rounds)]
 
 
 def measure_looks(gateway: Server, period_s: float) -> tuple[float, float]:

@@ -387,12 +387,12 @@ def iso(hour: float, zone: str = "Z", shift: float = 0) -> str:
         pytest.param({"start": iso(0)}, [0, 1], id="from-iso"),
         pytest.param({"start": iso(0, "")}, [0, 1], id="without-a-zone"),
         pytest.param({"start": iso(0, "+05:30", 5.5)}, [0, 1], id="in-another-zone"),
-        pytest.param({"end": int(at(0))}, [-100, -24, -1], id="the-week-before"),
+        pytest.param({"end": int(at(0))}, [-140, -24, -1], id="the-week-before"),
         pytest.param({"start": int(at(-1)), "end": int(at(1))}, [-1, 0], id="from-to"),
         pytest.param({"start": iso(-1), "end": iso(1)}, [-1, 0], id="from-to-iso"),
         pytest.param({"start": int(at(-1)), "end": int(at(-1))}, [], id="no-time"),
-        pytest.param({"start": 0}, [-1000, -100, -24, -1, 0, 1], id="from-the-beginning"),
-        pytest.param({"start": "0001-01-01"}, [-1000, -100, -24, -1, 0, 1], id="from-before-the-epoch"),
+        pytest.param({"start": 0}, [-1000, -140, -24, -1, 0, 1], id="from-the-beginning"),
+        pytest.param({"start": "0001-01-01"}, [-1000, -140, -24, -1, 0, 1], id="from-before-the-epoch"),
         pytest.param({"start": int(at(1)), "end": 10**11}, [1], id="into-the-future"),
         pytest.param({"start": "", "end": ""}, [-24, -1, 0, 1], id="empty"),
     ],
@@ -401,7 +401,7 @@ def test_the_time_asked_for(
     client: FlaskClient, past: UsageStore, asked: dict[str, Any], hours: list[int]
 ) -> None:
     """Seconds since the epoch or ISO; what begins where another ended counts nothing twice."""
-    past.add([Entry(at(hour), "gpt-5.5", {"key": "k"}) for hour in (-1000, -100, -24, -1, 0, 1)])
+    past.add([Entry(at(hour), "gpt-5.5", {"key": "k"}) for hour in (-1000, -140, -24, -1, 0, 1)])
     report = read_usage(client, group="hour", **asked)
     raw = [entry["time"] for entry in read_raw(client, **asked)["data"] if entry["key"] == "k"]
     starts = [bucket["start_time"] for bucket in report["data"] if bucket["results"][0]["key"] == "k"]

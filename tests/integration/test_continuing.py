@@ -288,7 +288,7 @@ def test_a_turn_that_nobody_comes_back_to_does_not_wait(
 
 
 def test_parking_can_be_switched_off(stand_in: StartGateway) -> None:
-    gateway = stand_in(PROXY_PARK_TURNS="false")
+    gateway = stand_in(PROXY_PARK_TURNS="false", PROXY_MAX_PROCESSES="1")
     talk = Talk(gateway, ask([call("Paris")]), tools=TOOLS)
     talk.give(talk.call(), "18")
     response = talk.post()

@@ -493,7 +493,7 @@ MODELS_LINE = "GET /v1/models HTTP/1.1"
             "not_found",
             id="a-header-that-is-a-variable",
         ),
-        pytest.param(build_head("TRACE / HTTP/1.1"), 404, "not_found", id="trace"),
+        pytest.param(build_head("TRACE / HTTP/1.1"), 405, "method_not_allowed", id="trace"),
     ],
 )
 def test_what_a_client_may_send(door: Gateway, data: bytes, status: int, code: str | None) -> None:
