@@ -37,7 +37,9 @@ WARM = {"PROXY_WARM_PROCESSES": "2", "PROXY_MAX_PROCESSES": "2"}
 FRESH = {
     "PROXY_WARM_PROCESSES": "0",
     "PROXY_PROCESS_MAX_TURNS": "1",
-    "PROXY_FIRST_EVENT_TIMEOUT_MS": "9000",  # which is counted from the request's arrival
+    # Both are counted from the request's arrival, and two processes may not start in time.
+    "PROXY_FIRST_EVENT_TIMEOUT_MS": "9000",
+    "PROXY_COMMIT_AFTER_MS": "9000",
 }
 
 

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from operator import attrgetter
 
 import pytest
 from hypothesis import given
@@ -45,12 +46,11 @@ def run(parts: Iterable[str], rows: RowSet = ROWS, max_chars: int = 1000) -> lis
 def join_passed(events: Iterable[GateEvent]) -> list[GateEvent]:
     """Where passed text is cut is the stream's business."""
     joined: list[GateEvent] = []
-    for event in events:
-        last = joined[-1] if joined else None
-        if isinstance(event, Passed) and isinstance(last, Passed):
-            joined[-1] = Passed(last.text + event.text)
+    for is_text, several in itertools.groupby(events, lambda event: isinstance(event, Passed)):
+        if is_text:
+            joined.append(Passed("".join(map(attrgetter("text"), several))))
         else:
-            joined.append(event)
+            joined.extend(several)
     return joined
 
 

@@ -14,6 +14,7 @@ import pytest
 from app.lib.tool_call_aggregator import REMEMBERED, ToolCallAggregator, create_tool_call_aggregator
 from app.lib.tool_calls import IngestResult, TextCall
 from tests.support.at_tool import AT_TOOL, UNHELD_AT_TOOL
+from tests.support.growth import unobserved
 from tests.support.transcripts import Transcript
 
 Payload = Any
@@ -504,11 +505,12 @@ def test_memory_is_bounded_by_the_arguments(payload: Payload) -> None:
 
 def test_arguments_that_wait_for_a_name_take_little_more_than_their_text() -> None:
     aggregator = ToolCallAggregator()
-    tracemalloc.start()
-    for place in range(100_000):
-        aggregator.ingest_delta(fragment(chr(0x4E00 + place % 20_000)))
-    used, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    with unobserved():
+        tracemalloc.start()
+        for place in range(100_000):
+            aggregator.ingest_delta(fragment(chr(0x4E00 + place % 20_000)))
+        used, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
     assert used < 2_000_000
 
 
