@@ -82,7 +82,7 @@ def test_a_line_that_is_full_turns_requests_away_at_once(stand_in: StartGateway)
 
 def test_only_so_many_turns_start_at_once(stand_in: StartGateway) -> None:
     gateway = stand_in(
-        {"log": "pipe.jsonl", "on": {"turn/start": "late:0.2"}},
+        {"log": "pipe.jsonl", "on": {"turn/start": "late:0.6"}},
         PROXY_WARM_PROCESSES="4",
         PROXY_MAX_STARTING="2",
     )
