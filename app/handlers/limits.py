@@ -27,23 +27,28 @@ class Allowance:
 
     def admit(self, access: Access) -> None:
         """One answer more, now and of this minute; raises where that is one too many."""
-        self.enter(access)
-        self.take_request(access)
+        try:
+            self.enter(access)
+            self._take_request()
+        finally:  # who is refused a place is told of the minute too
+            self._tell_minute(access)
 
-    def take_request(self, access: Access) -> None:
-        if not self._window.most:
-            return
-        now_s = time.monotonic()
-        wait_s = self._window.take(now_s)
-        access.tell("x-ratelimit-limit-requests", str(self._window.most))
-        access.tell("x-ratelimit-remaining-requests", str(self._window.count_left(now_s)))
-        access.tell("x-ratelimit-reset-requests", f"{self._window.measure_reset(now_s):.1f}s")
+    def _take_request(self) -> None:
+        wait_s = self._window.take(time.monotonic()) if self._window.most else 0.0
         if wait_s:
             raise KeyLimited(
                 f"This key may ask for {self._window.most} answers a minute; "
                 f"try again in {math.ceil(wait_s)} s.",
                 retry_at_s=time.time() + wait_s,
             )
+
+    def _tell_minute(self, access: Access) -> None:
+        if not self._window.most:
+            return
+        now_s = time.monotonic()
+        access.tell("x-ratelimit-limit-requests", str(self._window.most))
+        access.tell("x-ratelimit-remaining-requests", str(self._window.count_left(now_s)))
+        access.tell("x-ratelimit-reset-requests", f"{self._window.measure_reset(now_s):.1f}s")
 
     def enter(self, access: Access) -> None:
         """Have the request count as one that is answered, until it ends."""

@@ -215,8 +215,11 @@ def test_a_client_that_leaves_gives_its_place_back(ask: Ask, path: str) -> None:
 
 @with_settings(requests_per_minute=2, max_streams=1)
 def test_what_there_is_no_place_for_takes_nothing_of_the_minute(ask: Ask) -> None:
+    """It is told all the same how much of that is left."""
     held = ask(stream=True, buffered=False)
-    assert [ask().get_json()["error"]["code"] for _ in range(3)] == ["concurrency_limit_exceeded"] * 3
+    refused = [ask() for _ in range(3)]
+    assert [each.get_json()["error"]["code"] for each in refused] == ["concurrency_limit_exceeded"] * 3
+    assert [read_limits(each) for each in refused] == [(429, "2", "1", "5")] * 3
     held.close()
     assert [read_limits(ask())[:3] for _ in range(2)] == [(200, "2", "0"), (429, "2", "0")]
 
