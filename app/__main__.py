@@ -97,7 +97,8 @@ def check_port(host: str, port: int) -> None:
         try:
             probe.bind((host, port))
         except OSError as error:
-            raise CannotRun(f"cannot listen on {host}:{port}: {error.strerror} (set PROXY_PORT)") from error
+            reason = f"{error.strerror} (set PROXY_HOST or PROXY_PORT)"
+            raise CannotRun(f"cannot listen on {host}:{port}: {reason}") from error
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -10,9 +10,11 @@ from app.knobs import (
     knob,
     parse_bytes,
     parse_count,
+    parse_hosts,
     parse_list,
     parse_natural,
     parse_optional_path,
+    parse_origins,
     parse_port,
     parse_seconds,
     parse_size,
@@ -54,13 +56,13 @@ class AccessSettings:
         "PROXY_CORS_ALLOWED_ORIGINS",
         ",".join(DEFAULT_ORIGINS),
         "Origins whose pages may read answers; `:*` stands for any port. Pages of other origins are refused.",
-        parse_list,
+        parse_origins,
     )
     allowed_hosts: tuple[str, ...] = knob(
         "PROXY_ALLOWED_HOSTS",
         "",
         "Names by which the gateway may be called; empty: on an open gateway loopback's, else any.",
-        parse_list,
+        parse_hosts,
     )
     requests_per_minute: int = knob(
         "PROXY_REQUESTS_PER_MINUTE",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 from collections.abc import Callable
 from dataclasses import field
 from typing import Any
@@ -14,6 +15,9 @@ from app.lib.request import ToolTransport
 from app.lib.stop_policy import StopMode
 
 MOST_HEADER_KB = 64
+#: As browsers write them, without a path or a slash at the end: one in another form would never match.
+ORIGIN = re.compile(r"\*|null|[a-z][a-z\d+.-]*://[^\s/?#@*]*(:\*)?")
+HOST = re.compile(r"[^\s/?#@*]+")
 
 
 def knob(
@@ -33,6 +37,21 @@ def parse_flag(text: str) -> bool:
 
 def parse_list(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def parse_origins(text: str) -> tuple[str, ...]:
+    return parse_each(text.lower(), ORIGIN)
+
+
+def parse_hosts(text: str) -> tuple[str, ...]:
+    return parse_each(text, HOST)
+
+
+def parse_each(text: str, form: re.Pattern[str]) -> tuple[str, ...]:
+    found = parse_list(text)
+    if not all(map(form.fullmatch, found)):
+        raise ValueError(text)
+    return found
 
 
 def parse_path(text: str) -> pathlib.Path:
@@ -133,6 +152,8 @@ ALLOWED: dict[Callable[[str], Any], str] = {
     parse_level: "debug, info, warning or error",
     parse_models: "ids, `alias=id` or `alias=id:effort`, separated by commas",
     parse_list: "values separated by commas",
+    parse_origins: "origins as browsers name them (`https://app.example`, `http://localhost:*`), or `*`",
+    parse_hosts: "names of hosts, without scheme or path, separated by commas",
     parse_path: "a path",
     parse_optional_path: "a path",
     str: "text",

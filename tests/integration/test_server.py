@@ -458,7 +458,8 @@ def test_a_port_in_use_is_one_clear_line(stand_in: StartGateway, taken_port: int
     gateway = stand_in(ready=False, PROXY_PORT=str(taken_port))
     assert gateway.process.wait(10) == 1
     assert gateway.log.splitlines() == [
-        f"codex-gateway: cannot listen on 127.0.0.1:{taken_port}: Address already in use (set PROXY_PORT)"
+        f"codex-gateway: cannot listen on 127.0.0.1:{taken_port}: Address already in use "
+        "(set PROXY_HOST or PROXY_PORT)"
     ]
 
 

@@ -15,12 +15,14 @@ from app.knobs import (
     parse_count,
     parse_delay,
     parse_flag,
+    parse_hosts,
     parse_kilos,
     parse_level,
     parse_list,
     parse_models,
     parse_natural,
     parse_optional_path,
+    parse_origins,
     parse_path,
     parse_pin,
     parse_port,
@@ -47,6 +49,18 @@ MIB = 1024 * 1024
         *(pytest.param(parse_flag, text, False, id=f"flag-{text}") for text in ("false", "False", "0", "no")),
         pytest.param(parse_list, "a, b ,,c", ("a", "b", "c"), id="list"),
         pytest.param(parse_list, " , ", (), id="list-of-nothing"),
+        pytest.param(
+            parse_origins,
+            "*,null,HTTPS://App.Example:8443,http://[::1]:*,chrome-extension://abc,file://",
+            ("*", "null", "https://app.example:8443", "http://[::1]:*", "chrome-extension://abc", "file://"),
+            id="origins",
+        ),
+        pytest.param(
+            parse_hosts,
+            "GW.example,gw.example:443,[::1]",
+            ("GW.example", "gw.example:443", "[::1]"),
+            id="hosts",
+        ),
         pytest.param(parse_path, "/a/b", pathlib.Path("/a/b"), id="path"),
         pytest.param(parse_optional_path, "/a/b", pathlib.Path("/a/b"), id="a-path-after-all"),
         pytest.param(parse_optional_path, "", None, id="no-path"),
@@ -77,6 +91,8 @@ def test_good_values(parse: Any, text: str, expected: Any) -> None:
 
 FLAG, COUNT, PORT = "true or false", "a whole number, at least 1", "a port number"
 MILLISECONDS = "a whole number of milliseconds, at least 1"
+ORIGINS = "origins as browsers name them (`https://app.example`, `http://localhost:*`), or `*`"
+HOSTS = "names of hosts, without scheme or path, separated by commas"
 MEGABYTES = "a whole number of megabytes, at least 1"
 NATURAL = "a whole number, 0 or more"
 
@@ -110,6 +126,17 @@ NATURAL = "a whole number, 0 or more"
                 "PROXY_MAX_HEADER_KB", value, "a whole number of kilobytes, 1 to 64", id=f"header-{value}"
             )
             for value in ("0", "65")
+        ),
+        *(
+            pytest.param("PROXY_CORS_ALLOWED_ORIGINS", value, ORIGINS, id=f"origins-{value}")
+            for value in (
+                *("app.example", "https://app.example/", "https://*.example", "https://a.example b"),
+                *("http://a.example:*0", "http://localhost:*,on"),
+            )
+        ),
+        *(
+            pytest.param("PROXY_ALLOWED_HOSTS", value, HOSTS, id=f"hosts-{value}")
+            for value in ("https://gw.example", "gw.example/v1", "*.example", "*", "a.example b.example")
         ),
         pytest.param("PROXY_API_KEYS_FILE", "~nobody-of-this-name/keys", "a path", id="optional-path"),
         pytest.param("PROXY_PARK_TTL_S", "0", "a whole number of seconds, at least 1", id="whole-seconds"),
@@ -147,7 +174,9 @@ EXAMPLES: dict[Any, tuple[str, Any]] = {
     parse_pin: ("false", False),
     parse_port: ("77", 77),
     parse_level: ("debug", "DEBUG"),
-    parse_list: ("127.0.0.1,localhost", ("127.0.0.1", "localhost")),  # names as keys, and of loopback
+    parse_origins: ("https://a.example,*", ("https://a.example", "*")),
+    parse_hosts: ("localhost,::1", ("localhost", "::1")),
+    parse_list: ("key-of-one,key-of-two", ("key-of-one", "key-of-two")),
     parse_models: ("x,y=z:low", (parse_model("x"), parse_model("y=z:low"))),
     parse_path: ("/x", pathlib.Path("/x")),
     str: ("localhost", "localhost"),
