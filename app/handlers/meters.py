@@ -18,10 +18,13 @@ from app.pipeline import Census
 MORE_CODES = (
     "admin_key_required",
     "concurrency_limit_exceeded",
+    "exchange_not_kept",
     "host_not_allowed",
     "item_not_found",
+    "login_replaced",
     "malformed_request",
     "origin_not_allowed",
+    "page_token_required",
 )
 
 

@@ -257,6 +257,6 @@ def test_the_page_tells_of_every_field(
     documented = read_documented()
     prefixes = tuple(name.removesuffix("…") for name in documented if name.endswith("…"))
     assert {name for name in seen if not name.startswith(prefixes)} - {*documented} == set()
-    # On lines of codex processes, of stores that fail, of what goes wrong behind calls.
-    elsewhere = {"codex_pid", "exit", "stderr", "store"}
+    # On lines of codex processes, of stores that fail, of logins.
+    elsewhere = {"codex_pid", "exit", "stderr", "store", "outcome"}
     assert {name for name in documented if not name.endswith("…")} - seen == elsewhere

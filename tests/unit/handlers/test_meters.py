@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.handlers.meters import COUNTERS, GAUGES, TIMES, Meters
+from app.handlers.meters import CODES, COUNTERS, GAUGES, TIMES, Meters
 from app.handlers.tool_buffers import BufferEvent
 from app.lib.events import Note, NoteKind, Placed
 from app.lib.placement import Origin, Tier
@@ -149,6 +149,12 @@ ONE_REQUEST = {
 def test_a_request(meters: Meters, fields: dict[str, Any], model: str, expected: Samples) -> None:
     meters.count_request(fields, model)
     assert read(meters) == expected
+
+
+def test_every_code_of_ours_is_told() -> None:
+    """None of them is `other`, as one that upstream made up is."""
+    sources = "".join(path.read_text("utf-8") for path in (ROOT / "app").rglob("*.py"))
+    assert {*re.findall(r'\b(?:code=|CODE = )"(\w+)"', sources)} - CODES == set()
 
 
 def test_counts_add_up(meters: Meters) -> None:
