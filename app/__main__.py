@@ -116,7 +116,7 @@ def build_parser() -> argparse.ArgumentParser:
     looked.add_argument("--url", help="the gateway's public address, to look at what stands before it")
     key = add("key", make_key)
     key.add_argument("name")
-    key.add_argument("--role", choices=[*Role], default=Role.CLIENT)
+    key.add_argument("--role", choices=[*map(str, Role)], default=Role.CLIENT)
     key.add_argument("--file", type=pathlib.Path, help="the keys file; PROXY_API_KEYS_FILE")
     key.add_argument("--requests-per-minute", type=int)
     key.add_argument("--max-streams", type=int)

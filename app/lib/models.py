@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from app.lib.errors import UnknownModel
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra")
+SPEC = re.compile(r"([^\s=]+)(?:=([^\s=:]+)(?::(\w*))?)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +24,10 @@ class Model:
 
 def parse_model(spec: str) -> Model:
     """Read an operator's `id`, `alias=target` or `alias=target:effort`."""
-    id_, is_alias, target = spec.partition("=")
-    target, _, effort = target.partition(":")
-    if not id_ or (is_alias and not target) or (effort and effort not in EFFORTS):
+    found = SPEC.fullmatch(spec)
+    if not found or (found[3] and found[3] not in EFFORTS):
         raise ValueError(spec)
+    id_, target, effort = found.groups()
     return Model(id_, target or id_, "codex-gateway", effort or None)
 
 

@@ -29,7 +29,13 @@ def test_parse_model(spec: str, expected: Model) -> None:
     assert parse_model(spec) == expected
 
 
-@pytest.mark.parametrize("spec", ["=gpt-5.5", "fast=", "fast=:low", "fast=gpt-5.5:hgih"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        *("=gpt-5.5", "fast=", "fast=:low", "fast=gpt-5.5:hgih", "fast=gpt-5.5:low:low"),
+        *("fast = gpt-5.5", "fast=gpt-5.5=low", "fast gpt-5.5"),
+    ],
+)
 def test_a_spec_that_means_nothing(spec: str) -> None:
     with pytest.raises(ValueError, match=re.escape(spec)):
         parse_model(spec)
