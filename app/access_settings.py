@@ -41,7 +41,8 @@ class AccessSettings:
     admin_keys: tuple[str, ...] = knob(
         "PROXY_ADMIN_KEY",
         "",
-        "Bearer keys that may also see `/metrics` and everybody's usage.",
+        "Bearer keys that may also see `/metrics`, everybody's usage and the live view, and log the gateway "
+        "in and out.",
         parse_list,
         is_secret=True,
     )
