@@ -16,7 +16,7 @@ from app.handlers.query import read_number
 from app.handlers.recorder import UsageRecorder
 from app.lib.errors import InvalidRequest
 from app.lib.keys import AccessKey, Role
-from app.store.usage import BUFFERS, COLUMNS, DAY_S, HOUR_S, HourRow, Span, UsageStore
+from app.store.usage import BUFFERS, COLUMNS, DAY_S, HOUR_S, HourRow, Span, UsageStore, count_buffers
 
 GROUPS = {"hour": HOUR_S, "day": DAY_S}
 DEFAULT_SPAN_S = 7 * DAY_S
@@ -49,7 +49,7 @@ def build_blueprint(store: UsageStore, recorder: UsageRecorder) -> flask.Bluepri
             raise InvalidRequest(f"limit: Must be 1 to {MAX_ENTRIES}.", param="limit")
         ask(recorder.flush)
         found = ask(lambda: store.read_entries(span, before, limit + 1))
-        data = [{"number": number, "time": at_s, **entry} for number, at_s, entry in found[:limit]]
+        data = [build_entry(*each) for each in found[:limit]]
         more = {"has_more": len(found) > limit, "next_before": data[-1]["number"] if data else None}
         return json_response({"object": "list", "data": data, **more})
 
@@ -130,6 +130,11 @@ def build_bucket(start_s: int, width_s: int, places: dict[tuple[str, str], Count
             for (key, model), counts in sorted(places.items())
         ],
     }
+
+
+def build_entry(number: int, at_s: float, fields: Body) -> Body:
+    held = {"tool_buffer_metrics": pick(count_buffers(fields), BUFFERS)}
+    return {"number": number, "time": at_s, **fields, **held}
 
 
 def pick(counts: Counter[str], names: Iterable[str]) -> dict[str, int]:

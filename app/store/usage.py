@@ -107,10 +107,7 @@ class Entry:
         counts = Counter(requests=int(is_request), errors=int(is_failed))
         for name in ADDED:
             counts[name] += fields.get(name, 0)
-        for name, value in fields.items():
-            kind = name.partition(".")[0]
-            if kind in BUFFERS:
-                counts[kind] += value
+        counts.update(count_buffers(fields))
         return counts
 
 
@@ -239,6 +236,16 @@ def parse_entries(rows: Iterable[tuple[int, float, bytes]]) -> list[NumberedEntr
 def find_limits(rows: Iterable[tuple[float, bytes]]) -> AccountLimits:
     """Those of the one row there may be."""
     return next((build_limits(orjson.loads(limits)) for _, limits in rows), AccountLimits())
+
+
+def count_buffers(fields: Fields) -> Counter[str]:
+    """How much was held back, whatever the spelling and the reason."""
+    counts: Counter[str] = Counter()
+    for name, value in fields.items():
+        kind = name.partition(".")[0]
+        if kind in BUFFERS:
+            counts[kind] += value
+    return counts
 
 
 def add_up(entries: list[Entry]) -> dict[Place, Counter[str]]:

@@ -294,7 +294,7 @@ def test_every_exit_has_an_entry(
 
 
 MINE_TOLD = {"request_id": "mine"}
-ADDED = ("number", "time")
+ADDED = ("number", "time", "tool_buffer_metrics")
 TIMES = (*ADDED, "duration_ms", "first_event_ms", "first_token_ms")
 
 
@@ -346,6 +346,9 @@ def test_the_report(post: Post, client: FlaskClient, backend: ScriptedBackend) -
     assert (report["object"], report["account_limits"]) == ("usage", None)
     buffers = {"tool_buffer_started": 2, "tool_buffer_flushed": 1, "tool_buffer_aborted": 1}
     assert report["tool_buffer_metrics"] == buffers
+    of_each = [entry["tool_buffer_metrics"] for entry in read_raw(client)["data"]]
+    nothing = dict.fromkeys(buffers, 0)
+    assert [each for each in of_each if each != nothing] == [buffers]
     [bucket] = report["data"]
     results = [
         (each["key"], each["model"], pick_used(each), pick_used(each["tool_buffer_metrics"]))
