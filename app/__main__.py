@@ -31,6 +31,8 @@ class CannotRun(Exception):
 
 def serve(_: Arguments, settings: Settings) -> int:
     """Become gunicorn."""
+    for name in settings.strange:
+        sys.stderr.write(f"codex-gateway: {name}: there is no such setting, and nothing comes of it\n")
     prepare_home(settings)
     check_keys_file(settings)
     check_port(settings.host, settings.port)

@@ -220,6 +220,12 @@ class Settings(AccessSettings, ProcessSettings):
         return settings
 
     @property
+    def strange(self) -> list[str]:
+        """Variables that look like knobs and are none: a limit in one that is misspelt limits nothing."""
+        known = {each.metadata.get("name") for each in dataclasses.fields(self)}
+        return sorted(name for name in self.environ if name.startswith("PROXY_") and name not in known)
+
+    @property
     def tick_s(self) -> float:
         """How often an idle wait wakes up: once a second, or four times in the shortest wait it serves."""
         waits = [4.0, self.commit_after_s, self.keepalive_s]

@@ -173,6 +173,21 @@ def test_a_wrong_setting_stops_every_command(
     )
 
 
+def test_a_start_names_what_is_no_setting(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROXY_API_KEYS_FILE", "/nowhere/keys.toml")  # or it would become gunicorn
+    monkeypatch.setenv("PROXY_REQUEST_PER_MINUTE", "60")
+    status, _, err = run(capsys, "serve")
+    assert (status, err.splitlines()) == (
+        1,
+        [
+            "codex-gateway: PROXY_REQUEST_PER_MINUTE: there is no such setting, and nothing comes of it",
+            "codex-gateway: PROXY_API_KEYS_FILE=/nowhere/keys.toml: No such file or directory",
+        ],
+    )
+
+
 LINE = {
     "time": "2026-01-31T12:00:00+00:00",
     "level": "info",

@@ -275,6 +275,17 @@ def test_what_does_not_go_together_stops_the_start(environ: dict[str, str], comp
     assert str(raised.value) == complaint
 
 
+def test_what_looks_like_a_setting_and_is_none() -> None:
+    environ = {
+        "PROXY_API_KEYS": "misspelt",
+        "PROXY_PORT": "1",
+        "PROXY_DEMO": "",
+        "HTTPS_PROXY": "x",
+        "PROXY_": "",
+    }
+    assert Settings.from_env(environ).strange == ["PROXY_", "PROXY_API_KEYS"]
+
+
 def test_a_gateway_with_keys_has_any_name() -> None:
     environ = {"PROXY_API_KEY": "long-enough", "PROXY_ALLOWED_HOSTS": "my.domain"}
     assert Settings.from_env(environ).allowed_hosts == ("my.domain",)
