@@ -199,7 +199,7 @@ echo
 if [ "$changes" = 0 ]; then
     echo "Nothing to do."
 elif [ -z "$apply" ]; then
-    echo "Nothing was changed. To do it:  sudo make install-service APPLY=1${domain:+ DOMAIN=$domain}"
+    echo "Nothing was changed. To do it, as root:  make install-service APPLY=1${domain:+ DOMAIN=$domain}"
 else
     echo "Done. What comes next is in docs/operations.md."
 fi

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from app.backend.login import LOG_IN
 from app.lib.errors import (
     BackendRefused,
     BackendUnavailable,
@@ -22,7 +23,7 @@ from app.lib.errors import (
 
 LOGIN_ADVICE = (
     "The gateway's own Codex login is missing or no longer valid (this is not about your API key). "
-    "On the gateway's machine run `make login`."
+    f"On the gateway's machine run {LOG_IN}."
 )
 ERRORS_BY_INFO: dict[str, type[ProxyError]] = {
     "usageLimitExceeded": QuotaExceeded,

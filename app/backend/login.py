@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 # which can be used once. So one of them is told to, before.
 AHEAD_S = 600
 RETRY_S = 60
+#: A service has a user and a folder of its own, which are not those of whoever types.
+LOG_IN = "`make login`, or `codex-gateway login` for the service"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ class LoginKeeper:
             except Exception as error:  # noqa: BLE001  the next look tries again
                 log.warning("the Codex login could not be refreshed: %s", error)
             if self._is_due:
-                log.warning("the Codex login is about to end, and could not be refreshed: `make login`")
+                log.warning("the Codex login is about to end, and could not be refreshed: %s", LOG_IN)
 
     @contextlib.contextmanager
     def _hold_lock(self) -> Iterator[bool]:

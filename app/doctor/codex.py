@@ -8,6 +8,7 @@ from typing import Any
 from app.backend import calls
 from app.backend.home import AGENT_KEYS, BARE_MODEL
 from app.backend.jsonrpc import Notification
+from app.backend.login import LOG_IN
 from app.backend.waiting import run_through
 from app.doctor.findings import Finding, format_span, note, ok, wrong
 from app.doctor.patient import CATALOGUE_ADVICE, Patient
@@ -46,7 +47,7 @@ def judge_renewal(left_s: float) -> Finding:
         return note(
             LOGIN, f"{describe_end(left_s)}, which the running gateway is about to do: look again then"
         )
-    return wrong(LOGIN, f"{describe_end(left_s)}, and the running gateway could not renew it: `make login`")
+    return wrong(LOGIN, f"{describe_end(left_s)}, and the running gateway could not renew it: {LOG_IN}")
 
 
 def judge_account(answer: dict[str, Any], left_s: float | None, is_demo: bool) -> Finding:
@@ -56,8 +57,8 @@ def judge_account(answer: dict[str, Any], left_s: float | None, is_demo: bool) -
     if not answer.get("requiresOpenaiAuth"):
         return ok(LOGIN, "none is needed by the configured model provider")
     if is_demo:
-        return note(LOGIN, "nobody is logged in, so only the model `demo` answers; for others `make login`")
-    return wrong(LOGIN, "nobody is logged in: `make login`")
+        return note(LOGIN, f"nobody is logged in, so only the model `demo` answers; for others {LOG_IN}")
+    return wrong(LOGIN, f"nobody is logged in: {LOG_IN}")
 
 
 def judge_known(account: dict[str, Any], left_s: float | None) -> Finding:
@@ -66,9 +67,7 @@ def judge_known(account: dict[str, Any], left_s: float | None) -> Finding:
     if left_s is None:
         return ok(LOGIN, known)
     text = f"{known}, {describe_end(left_s)}"
-    return (
-        ok(LOGIN, text) if left_s > 0 else wrong(LOGIN, f"{text}, and codex could not renew it: `make login`")
-    )
+    return ok(LOGIN, text) if left_s > 0 else wrong(LOGIN, f"{text}, and codex could not renew it: {LOG_IN}")
 
 
 def describe_end(left_s: float) -> str:

@@ -20,12 +20,15 @@ WORDS = " ".join(["word"] * 40)
 SPREAD_S = 0.2
 MANY = 12
 CLOSED = (401, 403, 404)
+LOOK = (
+    "`make doctor URL=https://your.domain` (of a service, `codex-gateway doctor --url https://your.domain`)"
+)
 URL_ADVICE = "URL must be like https://your.domain"
 
 
 def check_front(patient: Patient) -> list[Finding]:
     if patient.url is None:
-        return [note(FRONT, "not looked at: `make doctor URL=https://your.domain` shows what clients meet")]
+        return [note(FRONT, f"not looked at: {LOOK} shows what clients meet")]
     url = parse_url(patient.url)
     is_local = is_loopback(url.hostname or "")
     wire = Wire(f"{url.scheme}://{url.netloc}", through_proxies=not is_local)
@@ -121,7 +124,10 @@ def judge_metrics(reply: Reply, is_local: bool) -> Finding:
 def judge_stream(reply: Reply) -> Finding:
     if reply.status != 200:
         code = (reply.error or {}).get("code")
-        return note(FRONT, f"whether streams arrive piece by piece is not known ({reply.describe()}, {code})")
+        told = f"{reply.describe()}, {code}"
+        return note(
+            FRONT, f"whether streams arrive piece by piece is not known ({told}): `curl -N` and a key show it"
+        )
     # A buffer that is filled and passed on brings few pieces, though over the same time.
     spread_s, pieces = reply.arrivals_s[-1] if reply.arrivals_s else 0.0, len(reply.arrivals_s)
     if spread_s >= SPREAD_S and pieces >= MANY:

@@ -74,7 +74,7 @@ def check_binary(patient: Patient) -> list[Finding]:
     if not is_ours:
         return [note(BINARY, f"{text}, by CODEX_BIN; the gateway was tried with {wanted}")]
     if version != wanted:
-        return [wrong(BINARY, f"{text}, but {wanted} is wanted: have it installed anew by `make clean run`")]
+        return [wrong(BINARY, f"{text}, but {wanted} is wanted: have it installed anew by `make clean venv`")]
     return [ok(BINARY, text)]
 
 

@@ -121,7 +121,7 @@ class Patient:
         except (OSError, subprocess.SubprocessError) as error:
             raise Unfit(
                 f"{home.binary} does not run ({tell(error)}): unset CODEX_BIN, or have the gateway "
-                "installed anew: `make clean run`"
+                "installed anew: `make clean venv`"
             ) from error
         return " ".join(run.stdout.decode("utf-8", "replace").split())
 

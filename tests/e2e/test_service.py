@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from app.backend.login import LOG_IN
 from app.settings import Settings
 from tests.e2e.front import SITE
 from tests.support.gateway import ROOT, run_gateway
@@ -121,6 +122,12 @@ def test_the_example_can_be_meant() -> None:
     """All of it, with every line taken in."""
     settings = Settings.from_env(read_example())
     assert (settings.host, settings.is_open) == ("127.0.0.1", False)
+
+
+def test_who_is_to_log_in_is_told_the_command_there_is() -> None:
+    """`make login` is whoever types's: on a box that is root, and of no use to the service."""
+    assert "`codex-gateway login`" in LOG_IN
+    assert "/usr/local/bin/codex-gateway" in INSTALLER.read_text()
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ import pytest
 import requests
 
 from app import doctor
+from app.backend.login import LOG_IN
 from app.settings import Settings
 from tests.support.gateway import Gateway, run_gateway
 from tests.support.token_server import write_login
@@ -177,7 +178,7 @@ def test_a_model_on_loopback_is_reached_around_a_proxy(examine: Any) -> None:
 
 def test_nobody_is_logged_in(examine: Any) -> None:
     seen = examine()
-    assert (seen.code, seen.find("WRONG")) == (1, {"login": "nobody is logged in: `make login`"})
+    assert (seen.code, seen.find("WRONG")) == (1, {"login": f"nobody is logged in: {LOG_IN}"})
 
 
 def test_a_state_folder_in_disorder(examine: Any, tmp_path: pathlib.Path) -> None:
@@ -323,7 +324,12 @@ def test_a_running_gateway_with_other_settings(
     ("ends_in_s", "level", "told"),
     [
         pytest.param(300, "note", "which the running gateway is about to do", id="about-to-end"),
-        pytest.param(-300, "WRONG", "the running gateway could not renew it: `make login`", id="ended"),
+        pytest.param(
+            -300,
+            "WRONG",
+            "the running gateway could not renew it: `make login`, or `codex-gateway login`",
+            id="ended",
+        ),
     ],
 )
 def test_a_login_that_a_running_gateway_is_to_renew(

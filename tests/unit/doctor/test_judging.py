@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from app.backend.home import BARE_MODEL
+from app.backend.login import LOG_IN
 from app.doctor.codex import describe_warning, find_agent, judge_account, judge_renewal
 from app.doctor.findings import Finding, Level, note, ok, wrong
 from app.doctor.front import judge_live, judge_metrics, judge_refusal, judge_stream, parse_url
@@ -51,7 +52,7 @@ NOBODY: dict[str, Any] = {"account": None, "requiresOpenaiAuth": True}
             False,
             wrong(
                 "login",
-                "ChatGPT (pro), its token ended 2 hours ago, and codex could not renew it: `make login`",
+                f"ChatGPT (pro), its token ended 2 hours ago, and codex could not renew it: {LOG_IN}",
             ),
             id="ended",
         ),
@@ -65,12 +66,12 @@ NOBODY: dict[str, Any] = {"account": None, "requiresOpenaiAuth": True}
         pytest.param(
             {"account": {"type": "new"}}, None, False, ok("login", "new"), id="of-a-kind-we-do-not-know"
         ),
-        pytest.param(NOBODY, None, False, wrong("login", "nobody is logged in: `make login`"), id="nobody"),
+        pytest.param(NOBODY, None, False, wrong("login", f"nobody is logged in: {LOG_IN}"), id="nobody"),
         pytest.param(
             NOBODY,
             None,
             True,
-            note("login", "nobody is logged in, so only the model `demo` answers; for others `make login`"),
+            note("login", f"nobody is logged in, so only the model `demo` answers; for others {LOG_IN}"),
             id="nobody-but-a-demo",
         ),
         pytest.param(
@@ -240,6 +241,12 @@ def refuse(code: str) -> dict[str, Any]:
         pytest.param(judge_stream(reply(200)), Level.WRONG, "proxy_buffering off", id="an-empty-stream"),
         pytest.param(
             judge_stream(reply(429, refuse("gateway_busy"))), Level.NOTE, "gateway_busy", id="no-stream-now"
+        ),
+        pytest.param(
+            judge_stream(reply(401, refuse("invalid_api_key"))),
+            Level.NOTE,
+            "`curl -N` and a key",
+            id="no-key-that-the-doctor-knows",
         ),
     ],
 )
