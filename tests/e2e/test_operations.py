@@ -75,6 +75,14 @@ def test_installing_again_changes_nothing(box: Box) -> None:
     assert said.rstrip().endswith("Nothing to do.")
 
 
+@pytest.mark.parametrize("name", ["wsgi.py", "app/pages/index.html", "."])
+def test_what_the_service_could_not_read_is_told(box: Box, name: str) -> None:
+    """As a root with a strict umask clones or pulls it."""
+    install = f"chmod go= {name}; make -s install-service APPLY=1"
+    said = box.run(f"{NAMES}trap 'chmod go+rX {name}' EXIT; {install}", check=False)
+    assert (said.returncode != 0, "chmod -R go+rX /opt/codex-gateway" in said.stdout) == (True, True)
+
+
 def test_the_service_has_its_own_folder_and_no_rights(box: Box) -> None:
     assert box.run("stat -c '%U %a' /var/lib/codex-gateway").stdout == "codex-gateway 700\n"
     for pid in box.run("pgrep -u codex-gateway").stdout.split():
