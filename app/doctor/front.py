@@ -19,6 +19,8 @@ WORDS = " ".join(["word"] * 40)
 #: Of a stream that says them, at least: from its first piece to its last, and pieces.
 SPREAD_S = 0.2
 MANY = 12
+#: What the site we ship says where no gateway answers it.
+UNAVAILABLE = "gateway_unavailable"
 CLOSED = (401, 403, 404)
 LOOK = (
     "`make doctor URL=https://your.domain` (of a service, `codex-gateway doctor --url https://your.domain`)"
@@ -82,6 +84,8 @@ def judge_live(reply: Reply, where: str) -> Finding:
         return wrong(
             FRONT, f"{where} redirects ({reply.status}) to {target.partition('?')[0]}: give that URL"
         )
+    if (reply.error or {}).get("code") == UNAVAILABLE:
+        return wrong(FRONT, f"{where} finds no gateway behind it: start it, or look at proxy_pass")
     return wrong(
         FRONT, f"{where}/livez is no gateway's ({reply.describe()}): look at proxy_pass, and at `port`"
     )

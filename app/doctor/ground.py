@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 from app.doctor.findings import Finding, format_bytes, note, ok, wrong
 from app.doctor.patient import Patient, Unfit, tell
 from app.lib.keys import KeysFault, parse_keys
+from app.settings import Settings
 
 SETTINGS, BINARY, STATE = "settings", "codex", "state"
 
@@ -37,11 +38,7 @@ def check_settings(patient: Patient) -> list[Finding]:
     address = f"{settings.host}:{settings.port}"
     keys = (*settings.api_keys, *settings.admin_keys)
     count = len(keys) + count_filed_keys(settings.api_keys_file)
-    found = [
-        ok(SETTINGS, f"{address}, open: whoever is on this machine needs no key (PROXY_API_KEY)")
-        if settings.is_open
-        else ok(SETTINGS, f"{address}, with {count} key{'' if count == 1 else 's'}")
-    ]
+    found = [judge_keys(settings, address, count)]
     worth_knowing = {
         f"a key is shorter than {SHORT_KEY} characters: `make key`": any(
             len(key) < SHORT_KEY for key in keys
@@ -50,6 +47,15 @@ def check_settings(patient: Patient) -> list[Finding]:
         "PROXY_TEST_ENDPOINTS is for tests, not for clients": settings.serves_test_endpoints,
     }
     return found + [note(SETTINGS, text) for text, is_so in worth_knowing.items() if is_so]
+
+
+def judge_keys(settings: Settings, address: str, count: int) -> Finding:
+    if settings.is_open:
+        return ok(SETTINGS, f"{address}, open: whoever is on this machine needs no key (PROXY_API_KEY)")
+    if count == 0:
+        advice = f"`make key NAME=... FILE={settings.api_keys_file}`"
+        return wrong(SETTINGS, f"{address}, without any key, so nobody gets in: {advice}")
+    return ok(SETTINGS, f"{address}, with {count} key{'' if count == 1 else 's'}")
 
 
 def count_filed_keys(path: pathlib.Path | None) -> int:

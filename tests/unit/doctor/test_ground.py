@@ -9,7 +9,7 @@ import pathlib
 import pytest
 
 from app.doctor import run_check
-from app.doctor.findings import Finding, note, wrong
+from app.doctor.findings import Finding, Level, note, wrong
 from app.doctor.ground import (
     check_settings,
     count_filed_keys,
@@ -78,6 +78,16 @@ def test_settings(tmp_path: pathlib.Path, environ: dict[str, str], told: list[st
     found = [finding.text for finding in examine(tmp_path, **environ)]
     assert [text.startswith(start) for text, start in zip(found, told, strict=True)] == [True] * len(told), (
         found
+    )
+
+
+def test_a_keys_file_without_a_key(tmp_path: pathlib.Path) -> None:
+    """As the installer writes it."""
+    path = write_keys(tmp_path, "")
+    [found] = examine(tmp_path, PROXY_API_KEYS_FILE=str(path))
+    assert (found.level, f"nobody gets in: `make key NAME=... FILE={path}`" in found.text) == (
+        Level.WRONG,
+        True,
     )
 
 

@@ -217,6 +217,12 @@ def refuse(code: str) -> dict[str, Any]:
             "(HTTP 502, text/html): look at proxy_pass",
             id="nobody-behind",
         ),
+        pytest.param(
+            judge_live(reply(503, refuse("gateway_unavailable")), "https://a.org"),
+            Level.WRONG,
+            "finds no gateway behind it: start it",
+            id="nobody-behind-our-own-site",
+        ),
         pytest.param(judge_metrics(reply(404), is_local=False), Level.OK, "(404)", id="metrics-closed"),
         pytest.param(judge_metrics(reply(200), is_local=False), Level.WRONG, "return 404", id="metrics-open"),
         pytest.param(judge_metrics(reply(200), is_local=True), Level.NOTE, "this machine", id="metrics-here"),
