@@ -209,6 +209,17 @@ def test_a_failure_is_told(scripted: Playground, steps: list[dict[str, Any]], sh
     assert shown in (scripted.answers.text_content() or "")
 
 
+def test_a_refusal_is_shown_as_it_came(scripted: Playground) -> None:
+    """Status, headers and body: what a client's developer has to deal with."""
+    with scripted.page.expect_response(REPLY) as caught:
+        send_script(scripted, {"error": {"message": "busy", "codexErrorInfo": "serverOverloaded"}})
+    expect(scripted.log.get_by_role("alert")).to_be_visible()
+    scripted.page.get_by_text("Request", exact=True).click()
+    request = scripted.page.get_by_role("group").filter(has_text="Request")
+    for text in ("Reply: 503", f"retry-after: {caught.value.headers['retry-after']}", caught.value.text()):
+        expect(request).to_contain_text(text)
+
+
 @pytest.mark.parametrize(
     "reply",
     [

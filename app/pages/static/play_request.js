@@ -2,7 +2,7 @@
 
 import { byId, setText } from "./dom.js";
 
-const OURS = /^x-(proxy-|request-id|should-retry)/;
+const OURS = /^(x-(proxy-|request-id|should-retry|ratelimit-)|retry-after)/;
 
 export class RequestView {
   #line = byId("play-request-line");
@@ -20,10 +20,12 @@ export class RequestView {
     setText(this.#reply, "");
   }
 
-  /** @param {Response} reply */
-  showReply({ status, headers }) {
+  /** The body is an error's, as text; what else comes is shown as frames. @param {Response | {body: string}} reply */
+  showReply({ status, headers, body }) {
     const ours = [...headers].filter(([name]) => OURS.test(name));
-    setText(this.#reply, [`Reply: ${status}`, ...listHeaders(ours)].join("\n"));
+    const lines = [`Reply: ${status}`, ...listHeaders(ours)];
+    if (typeof body === "string") lines.push("", body);
+    setText(this.#reply, lines.join("\n"));
   }
 }
 

@@ -160,6 +160,7 @@ export class Session {
     const failure = describeFailure(error);
     answer.showFailure(failure);
     if (failure.requestId) this.#figures.showRequestId(failure.requestId);
+    if (error.reply) this.#request.showReply(error.reply);
     // Stored under another key, or no more: told from its beginning, the conversation still goes on.
     if (error.code === "previous_response_not_found") {
       this.#entries = this.#entries.map((entry) => ({ ...entry, responseId: null }));

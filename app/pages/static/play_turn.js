@@ -37,7 +37,7 @@ export async function* runTurn({ path, body, headers, reader, signal, onReply })
 export function describeFailure(error) {
   if (error instanceof ApiError) {
     const code = [error.status ? `HTTP ${error.status}` : "", error.code ?? error.type].filter(Boolean).join(" · ");
-    return { message: error.message, code, requestId: error.requestId };
+    return { message: error.message, code, requestId: error.reply?.headers.get("x-request-id") };
   }
   if (error instanceof StreamError) return { message: error.message, code: error.code };
   console.error(error);

@@ -2,10 +2,10 @@
 
 /** What the gateway refused, or, with status 0, what never reached it or broke off. */
 export class ApiError extends Error {
-  constructor(message, { status = 0, code = null, type = null, requestId = null } = {}) {
+  constructor(message, { status = 0, code = null, type = null, reply = null } = {}) {
     super(message);
     this.name = "ApiError";
-    Object.assign(this, { status, code, type, requestId });
+    Object.assign(this, { status, code, type, reply });
   }
 
   /** Whether another key, or one at all, is what it takes. */
@@ -45,15 +45,28 @@ async function reach(path, options) {
 }
 
 async function readError(response) {
-  const fields = { status: response.status, requestId: response.headers.get("x-request-id") };
-  const status = `The server answered ${response.status} ${response.statusText}`.trim();
+  const { status, statusText, headers } = response;
+  const body = await readText(response);
+  const { message = `The server answered ${status} ${statusText}`.trim(), code, type } = parseError(body);
+  return new ApiError(message, { status, code, type, reply: { status, headers, body } });
+}
+
+/** Of an error that is cut there is the status still. */
+async function readText(response) {
   try {
-    const { message = status, code, type } = (await response.json()).error;
-    return new ApiError(message, { ...fields, code, type });
+    return await response.text();
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    // Not the gateway's words, or not all of them: a proxy stands in front of it.
-    return new ApiError(status, fields);
+    return "";
+  }
+}
+
+/** Nothing of what are not the gateway's words, or not all of them: a proxy stands in front of it. */
+function parseError(text) {
+  try {
+    return JSON.parse(text).error ?? {};
+  } catch {
+    return {};
   }
 }
 
