@@ -62,7 +62,6 @@ class Panel:
             "demo": self._settings.demo,
             "efforts": EFFORTS,
             "output_modes": [*OutputMode],
-            "default_output_mode": self._settings.output_mode.value,
             "logs_bodies": is_admin and self._settings.shows_bodies,
         }
 

@@ -91,7 +91,6 @@ def test_what_an_admin_is_told(client: FlaskClient, backend: ScriptedBackend) ->
         "demo": False,
         "efforts": [*EFFORTS],
         "output_modes": ["obsidian-xml", "openai-json"],
-        "default_output_mode": "obsidian-xml",
         "logs_bodies": False,
     }
 

@@ -56,10 +56,11 @@ export class Setup {
   }
 
   /** What may be asked for. */
-  showStatus({ efforts = [], output_modes: modes = [], default_output_mode: mode }) {
+  showStatus({ efforts = [], output_modes: modes = [] }) {
     // Which of them a model knows is not told; one that it does not is refused by name.
     offerChoices(this.#effort, withDefault("default", efforts));
-    offerChoices(this.#mode, withDefault(`default (${mode})`, modes));
+    // What the default comes to depends on the tools, too; the reply names it.
+    offerChoices(this.#mode, withDefault("default", modes));
   }
 
   /** @returns {Settings | null} `null` where the person's own tool is none; they are told */
