@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import requests
 
+from app.handlers.live import COUNTS, GAUGES, PERIOD_S
 from tests.e2e.browser import expect
 from tests.e2e.conftest import ADMIN_KEY, KEY, OpenPage, OpenTab, Served
 from tests.e2e.first_page import FirstPage, LiveView
@@ -33,6 +34,20 @@ PLOTS = [
     "Codex processes",
     "Tool buffers per minute",
 ]
+#: How much of a plot is drawn in a colour of the page.
+COUNT_PIXELS = """(canvas, name) => {
+    const told = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+    const wanted = [1, 3, 5].map((at) => parseInt(told.slice(at, at + 2), 16));
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    const isDrawn = (at) =>
+        data[at + 3] > 128 && wanted.every((each, i) => Math.abs(each - data[at + i]) < 16);
+    let count = 0;
+    for (let at = 0; at < data.length; at += 4) count += isDrawn(at);
+    return count;
+}"""
+LINES = ["--series-1", "--series-2", "--series-3", "--series-4"]
+#: Each of the four lines in a place of its own.
+SAMPLE = dict.fromkeys((*GAUGES, *COUNTS), 0) | {"idle": 40, "owned": 30, "parked": 20, "ending": 10}
 #: A gateway tells its first figures when it has looked twice.
 TWO_PERIODS_MS = 25_000
 
@@ -173,6 +188,32 @@ def test_plots(live: LiveView, standing: Gateway) -> None:
         figure = live.page.get_by_role("figure", name=name)
         expect(figure.locator("canvas")).to_be_visible()
         expect(find_caption(figure)).to_have_text(re.compile(r"\d"), timeout=TWO_PERIODS_MS)
+
+
+def count_drawn(standing: Gateway, open_page: OpenPage, times: list[int]) -> list[int]:
+    """The lines of the processes, when these are all the times of which something is known."""
+    told = {"type": "history", "period_s": PERIOD_S, "samples": [{"at": at, **SAMPLE} for at in times]}
+    live = LiveView(open_page(standing, "Start", ADMIN_KEY, overlooks=" 401 |willReadFrequently"))
+    body, headers = f"data: {json.dumps(told)}\n\n", {"content-type": "text/event-stream"}
+    live.page.route("**/ui/live", lambda route: route.fulfill(headers=headers, body=body))
+    live.first_page.link("Live").click()
+    figure = live.page.get_by_role("figure", name="Codex processes")
+    expect(find_caption(figure)).to_contain_text("40")
+    canvas = figure.locator("canvas")
+    # Drawn before the next frame.
+    live.page.evaluate("() => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)))")
+    return [canvas.evaluate(COUNT_PIXELS, line) for line in LINES]
+
+
+def test_a_value_that_is_alone_is_drawn(standing: Gateway, open_page: OpenPage) -> None:
+    """As the first is, and one between times of which nothing is known."""
+    assert min(count_drawn(standing, open_page, [1_800_000_000])) > 0
+
+
+def test_lines_differ_by_more_than_their_colour(standing: Gateway, open_page: OpenPage) -> None:
+    solid, *broken = count_drawn(standing, open_page, [*range(1_800_000_000, 1_800_003_600, PERIOD_S)])
+    assert len({solid, *broken}) == len(LINES)
+    assert max(broken) < 0.9 * solid
 
 
 def find_caption(figure: Locator) -> Locator:

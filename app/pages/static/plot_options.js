@@ -3,6 +3,9 @@
 import { formatMinute } from "./formats.js";
 import uPlot from "./vendor/uPlot.esm.js";
 
+/** A line is told by more than its colour; live.css draws the same before its name. */
+const DASHES = [[], [6, 3], [2, 2], [8, 3, 2, 3]];
+
 const FONT = "11px system-ui, sans-serif";
 
 /** Read anew at each drawing: the colours change with the person's colour scheme. */
@@ -20,7 +23,7 @@ export function buildOptions({ size, lines, format, getRange, onCursor }) {
       y: { range: (_, __, max) => uPlot.rangeNum(0, max || 1, 0.15, true) },
     },
     axes: [buildTimeAxis(), buildValueAxis(format)],
-    series: [{}, ...lines.map((line) => buildSeries(line, lines.length === 1))],
+    series: [{}, ...lines.map((line, i) => buildSeries(line, DASHES[i], lines.length === 1))],
     hooks: { setCursor: [(plot) => onCursor(plot.cursor.idx ?? null)] },
   };
 }
@@ -45,7 +48,15 @@ function buildAxis() {
   };
 }
 
-function buildSeries([label, name], isAlone) {
+function buildSeries([label, name], dash, isAlone) {
   const fill = isAlone ? colour(`${name}-faint`) : undefined;
-  return { label, stroke: colour(name), width: 1.5, fill, points: { show: false } };
+  const points = { show: false, filter: findAlone, size: 4, fill: colour(name) };
+  return { label, stroke: colour(name), width: 1.5, dash, fill, points };
+}
+
+/** A value between gaps makes no line: the first of an hour, and each that is alone. */
+function findAlone(plot, series) {
+  const values = plot.data[series];
+  const isThere = (i) => (values[i] ?? null) !== null;
+  return [...values.keys()].filter((i) => isThere(i) && !isThere(i - 1) && !isThere(i + 1));
 }
