@@ -24,6 +24,19 @@ OWN_TOOL = {
     "parameters": {"type": "object", "properties": {"topic": {"type": "string"}}, "required": ["topic"]},
 }
 BLOCK = "<use_tool>\n<name>readNote</name>\n<notePath>a.md</notePath>\n</use_tool>"
+#: How far each of two lines ends from its block, left and right.
+LINE_ENDS = """(block) => {
+    const { left, right } = block.getBoundingClientRect();
+    const text = block.firstChild;
+    const cut = text.data.indexOf("\\n");
+    return [[0, cut], [cut + 1, text.length]].map(([start, end]) => {
+        const range = document.createRange();
+        range.setStart(text, start);
+        range.setEnd(text, end);
+        const line = range.getBoundingClientRect();
+        return [line.left - left, right - line.right];
+    });
+}"""
 REPLY = re.compile("/v1/(chat/completions|responses)$")
 #: What no two requests have in common.
 ITS_OWN = [
@@ -275,6 +288,15 @@ def test_blocks_of_obsidian(standing: Gateway, open_page: OpenPage) -> None:
     answer = playground.answers.text_content() or ""
     assert (answer.count("First.\n"), answer.count(BLOCK), answer.count("use_tool>")) == (1, 1, 2)
     assert playground.figures()["Finish reason"] == "tool_calls"
+
+
+def test_each_paragraph_runs_its_own_way(standing: Gateway, open_page: OpenPage) -> None:
+    """Of which end a line stands tells its own first letter, whatever the page's language."""
+    playground = open_playground(open_page, standing, "Chat Completions", "scripted-model", KEY)
+    send_script(playground, {"say": ["left\n", "\u05e9\u05dc\u05d5\u05dd"]})
+    playground.wait_for_end()
+    ends = playground.answers.locator(".play-text").evaluate(LINE_ENDS)
+    assert [(round(left) == 0, round(right) == 0) for left, right in ends] == [(True, False), (False, True)]
 
 
 def test_a_long_stream(standing: Gateway, open_page: OpenPage) -> None:

@@ -102,6 +102,25 @@ def test_the_key(standing: Gateway, open_tab: OpenTab) -> None:
     expect(other.get_by_role("dialog", name="Access key")).to_be_visible()
 
 
+def test_who_has_no_key_is_told_of_it(standing: Gateway, open_page: OpenPage) -> None:
+    """Also where the snippets are, which tell where it goes."""
+    page = open_page(standing, overlooks=" 401 ")
+    page.key_dialog.get_by_role("button", name="Cancel").click()
+    expect(page.codex).to_contain_text("asks for an access key")
+    expect(page.page.get_by_role("region", name="Connect a client")).to_contain_text("YOUR_KEY stands")
+
+
+def test_the_header_hides_nothing_that_has_the_focus(demo: Gateway, open_page: OpenPage) -> None:
+    page = open_page(demo, "Playground", viewport={"width": 1280, "height": 500})
+    upper, lower = (page.page.get_by_role("checkbox", name=name) for name in ("get_weather", "search_notes"))
+    lower.focus()
+    upper.evaluate("(node) => window.scrollBy(0, node.getBoundingClientRect().top - 10)")
+    page.page.keyboard.press("Shift+Tab")
+    expect(upper).to_be_focused()
+    ends = [node.bounding_box() or {} for node in (page.page.locator("#header"), upper)]
+    assert ends[0]["y"] + ends[0]["height"] <= ends[1]["y"]
+
+
 @pytest.mark.parametrize("view", VIEWS)
 def test_it_fits_a_phone(demo: Gateway, open_page: OpenPage, view: str) -> None:
     """It is as wide as the phone, and opens at its top: its address is of no place further down."""
@@ -112,7 +131,7 @@ def test_it_fits_a_phone(demo: Gateway, open_page: OpenPage, view: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_can_be_read(demo: Gateway, open_page: OpenPage, scheme: str) -> None:
-    """By day and by night; WCAG asks for 4.5."""
+    """By day and by night; WCAG asks for 4.5, and for 3 where a control ends."""
     page = open_page(demo, color_scheme=scheme)
     body = page.page.locator("body")
     background = find_color(body, "background-color")
@@ -122,3 +141,5 @@ def test_it_can_be_read(demo: Gateway, open_page: OpenPage, scheme: str) -> None
         expect(page.heading(view)).to_be_visible()
         for locator in (page.heading(view), *map(page.link, VIEWS)):
             assert find_contrast(find_color(locator, "color"), background) >= 4.5
+    field = page.page.locator("#play-model")
+    assert find_contrast(find_color(field, "border-top-color"), background) >= 3

@@ -87,8 +87,9 @@ export function startSnippets() {
   setText(byId("base-url"), BASE_URL);
   makeCopyButton(byId("copy-base-url"), () => BASE_URL);
   showModel("demo", panels);
-  onStatus((status) => {
-    if (status) setText(byId("key-fact"), status.is_open ? OPEN_FACT : KEY_FACT);
+  onStatus((status, error) => {
+    if (status?.is_open) setText(byId("key-fact"), OPEN_FACT);
+    else if (status || error.asksForKey) setText(byId("key-fact"), KEY_FACT);
   });
   // Where they cannot be listed, the model shown stays.
   onModels((ids) => ids && showModel(chooseModel(ids) ?? "demo", panels));
