@@ -36,7 +36,6 @@ HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
-    "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
 
@@ -81,5 +80,8 @@ def read_parts(folder: pathlib.Path) -> Iterator[tuple[str, Part]]:
 
 def send(part: Part) -> flask.Response:
     response = flask.Response(part.data, content_type=part.kind, headers=HEADERS)
+    # A browser says this of names that it trusts; of plain HTTP by another it would complain to the console.
+    if "sec-fetch-site" in flask.request.headers:
+        response.headers["cross-origin-opener-policy"] = "same-origin"
     response.set_etag(part.digest)
     return response.make_conditional(flask.request)  # type: ignore[return-value]

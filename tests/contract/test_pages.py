@@ -65,6 +65,17 @@ def test_nothing_but_our_own_files_may_run(client: FlaskClient, part: str) -> No
     }
 
 
+@pytest.mark.parametrize(
+    ("headers", "policy"), [({"sec-fetch-site": "none"}, "same-origin"), ({}, None)], ids=["trusted", "else"]
+)
+def test_no_other_page_holds_its_window(
+    client: FlaskClient, headers: dict[str, str], policy: str | None
+) -> None:
+    """Told to browsers that heed it; the others would only complain."""
+    response = client.get("/", headers=headers, buffered=True)
+    assert response.headers.get("cross-origin-opener-policy") == policy
+
+
 def test_a_part_is_sent_again_when_it_has_changed(client: FlaskClient) -> None:
     first = client.get("/", buffered=True)
     again = client.get("/", headers={"if-none-match": first.headers["etag"]}, buffered=True)

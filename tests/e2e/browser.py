@@ -22,6 +22,8 @@ OBSTACLE = (
     if CHROMIUM
     else "needs chromium (Debian: apt-get install chromium)"
 )
+#: A name that is no loopback's, so that a browser trusts plain HTTP by it in little.
+FAR_NAME = "gateway.test"
 ARGUMENTS = (
     "--no-sandbox",
     "--headless",
@@ -31,6 +33,7 @@ ARGUMENTS = (
     "--disable-sync",
     "--no-first-run",
     "--disable-quic",
+    f"--host-resolver-rules=MAP {FAR_NAME} 127.0.0.1",
 )
 PATIENCE_MS = 10_000
 #: A pattern that is found nowhere.

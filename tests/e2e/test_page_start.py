@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.e2e.browser import expect
+from tests.e2e.browser import FAR_NAME, expect
 from tests.e2e.conftest import KEY, OpenPage, OpenTab
 from tests.e2e.first_page import VIEWS, FirstPage, find_color, find_contrast
 from tests.support.gateway import Gateway
@@ -119,6 +119,16 @@ def test_the_header_hides_nothing_that_has_the_focus(demo: Gateway, open_page: O
     expect(upper).to_be_focused()
     ends = [node.bounding_box() or {} for node in (page.page.locator("#header"), upper)]
     assert ends[0]["y"] + ends[0]["height"] <= ends[1]["y"]
+
+
+def test_by_plain_http_from_afar(standing: Gateway, open_tab: OpenTab) -> None:
+    """Where browsers offer less, and complain of more: as on a network at home."""
+    base_url = standing.base_url.replace("127.0.0.1", FAR_NAME)
+    page = FirstPage(open_tab(base_url, overlooks=" 401 "), base_url, KEY).open()
+    expect(page.codex).to_contain_text("Codex 0.")
+    page.button("Copy the base URL").click()
+    expect(page.button("Copy the base URL")).to_have_text("Copied")
+    expect(page.page.locator("#base-url")).to_have_text(f"{base_url}/v1")
 
 
 @pytest.mark.parametrize("view", VIEWS)
