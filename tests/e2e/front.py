@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import pwd
+import random
 import re
 import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from tests.support.gateway import ROOT, wait_until
 
@@ -19,13 +20,17 @@ NAME = "gateway.example.org"
 # Debian keeps it where only root's PATH leads.
 NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
 NEEDED = (NGINX, shutil.which("openssl"), shutil.which("curl"))
+#: Below those that Linux gives to outgoing connections.
+QUIET_PORTS = range(20_000, 32_000)
 TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
 def find_free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-    return port
+    """One that no outgoing connection is given: it stays free for its server, and for the next one."""
+    for port in random.sample(QUIET_PORTS, 100):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError("no port is free")
 
 
 def make_certificate(folder: pathlib.Path) -> None:
@@ -123,7 +128,7 @@ class Front:
             self._process.wait(10)
 
 
-@contextmanager
+@contextlib.contextmanager
 def run_front(folder: pathlib.Path, upstream_port: int) -> Iterator[Front]:
     front = Front(folder, upstream_port)
     try:
