@@ -42,7 +42,7 @@ smoke:
 
 test: venv-dev
 	@rm -f .coverage .coverage.*
-	$(PY) -m coverage run -m pytest $(TESTS) $(AGAIN)
+	$(PY) -m coverage run -m pytest -n 2 --dist loadfile $(TESTS) $(AGAIN)
 	@$(PY) -m coverage combine -q
 	@$(PY) -m coverage report --include='app/lib/*' --fail-under=100
 	@$(PY) -m coverage report --omit='app/lib/*' --fail-under=90
