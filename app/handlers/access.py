@@ -90,9 +90,9 @@ class Access:
         """An account for what goes on when this request is answered; no client can leave it.
 
         What was noted so far moves there, so that nothing is counted twice, the request itself neither.
+        It counts from when that begins: it may never.
         """
         detached = Access(Nobody(), self.request_id, self._telemetry)
-        detached.count()
         detached.key = self.key
         detached.note(**self._fields, request_id=self.request_id, status=200, background=True)
         self._fields = {name: self._fields[name] for name in ("method", "path", "route", "key", "model")}

@@ -103,6 +103,7 @@ class ResponsesEndpoint:
     def _work(self, access: Access, prompt: Prompt, recorded: RecordedStream) -> None:
         identity = recorded.identity
         REQUEST_ID.set(access.request_id)
+        access.count()
         try:
             run_unattended(
                 recorded, lambda: self._run(access, prompt, identity), EventLog(self._store, identity.id)

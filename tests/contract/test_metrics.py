@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from typing import Any
 
 import flask
@@ -15,7 +16,7 @@ from app.lib.errors import BackendUnavailable
 from app.lib.events import Placed
 from app.lib.placement import Origin, Tier
 from app.settings import Settings
-from tests.contract.conftest import BODY, OBSIDIAN, Ask, Post, name_sample
+from tests.contract.conftest import BODY, OBSIDIAN, Ask, Post, name_sample, without_folder
 from tests.support.scripted_backend import ScriptedBackend, Step, call, end, say
 
 ME, ADMIN = "sk-me-0123456789", "sk-admin-0123456789"
@@ -167,6 +168,17 @@ def test_a_background_response_is_one_request(
     told = read(client)
     counts = told["requests_total{gpt-5.5,/v1/responses,200}"], told["request_seconds_count{/v1/responses}"]
     assert (counts, told["tokens_total{output,gpt-5.5}"]) == ((1, 1), 20)
+
+
+def test_a_background_response_that_never_began_is_not_under_way(
+    ask: Ask, client: FlaskClient, backend: ScriptedBackend, tmp_path: pathlib.Path
+) -> None:
+    backend.script = ANSWER
+    ask()
+    before = read(client)["requests_open"]
+    with without_folder(tmp_path / "responses"):
+        assert ask(background=True).status_code == 503
+    assert read(client)["requests_open"] == before
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/healthz", "/metrics"])
