@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import itertools
 import os
@@ -149,8 +150,9 @@ class CodexHome:
 
     def trim_last_words(self) -> None:
         """Keep what processes write to their stderr within bounds."""
-        for path in self.processes.glob("*/stderr"):
-            trim(path)
+        with contextlib.suppress(OSError):  # no more files may be open just now
+            for path in self.processes.glob("*/stderr"):
+                trim(path)
 
     def make_process_folder(self) -> tuple[pathlib.Path, IO[bytes]]:
         """A folder for one process and the file for its stderr, locked for as long as that process lives."""

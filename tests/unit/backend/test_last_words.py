@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import resource
 
 import pytest
 
@@ -68,3 +69,16 @@ def test_its_process_writes_on_behind_what_is_left(tmp_path: pathlib.Path) -> No
 def test_a_process_that_is_gone_is_no_trouble(path: pathlib.Path) -> None:
     trim(path)
     assert not path.exists()
+
+
+def test_a_moment_without_files_is_not_the_end_of_it(tmp_path: pathlib.Path) -> None:
+    """Whoever trims has nobody to start it again."""
+    home = CodexHome(Settings(state_dir=tmp_path))
+    _, stderr = home.make_process_folder()
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with stderr:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, allowed[1]))
+        try:
+            home.trim_last_words()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, allowed)
