@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import pathlib
-import socket
 import sys
 from collections.abc import Callable
 
 from app import doctor
 from app.backend.home import CodexHome
+from app.doctor.port import try_to_listen
 from app.handlers.keyring import check_keys_file
 from app.lib.keys import KeyLimits, KeysFault, Role
 from app.new_key import add_key
@@ -93,14 +93,9 @@ def prepare_home(settings: Settings) -> CodexHome:
 
 
 def check_port(host: str, port: int) -> None:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            reason = f"{error.strerror} (set PROXY_HOST or PROXY_PORT)"
-            raise CannotRun(f"cannot listen on {host}:{port}: {reason}") from error
+    if obstacle := try_to_listen(host, port):
+        reason = f"{obstacle.strerror} (set PROXY_HOST or PROXY_PORT)"
+        raise CannotRun(f"cannot listen on {host}:{port}: {reason}")
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -9,12 +9,12 @@ from app.backend.codex_errors import strip_url
 from app.backend.jsonrpc import Notification
 from app.backend.login import as_dict
 from app.backend.notifications import read_limits
-from app.lib.account import Account, AccountState, LoginCode, LoginDone, LoginEnd, LoginFailed
+from app.lib.account import API_KEY, Account, AccountState, LoginCode, LoginDone, LoginEnd, LoginFailed
 from app.lib.account_limits import AccountLimits
 from app.lib.errors import BackendRefused
 from app.lib.redaction import redact
 
-KINDS = {"apiKey": "api_key"}
+KINDS = {"apiKey": API_KEY}
 #: What codex calls a plan it has no name for.
 UNKNOWN_PLAN = "unknown"
 USER_AGENT = re.compile(r"[^/\s]+/(\d[\w.+-]*)")

@@ -6,17 +6,19 @@ import time
 from typing import Any
 
 from app.backend import calls
+from app.backend.account import read_account
 from app.backend.home import AGENT_KEYS, BARE_MODEL
 from app.backend.jsonrpc import Notification
 from app.backend.login import LOG_IN
 from app.backend.waiting import run_through
 from app.doctor.findings import Finding, format_span, note, ok, wrong
 from app.doctor.patient import CATALOGUE_ADVICE, Patient
+from app.lib.account import API_KEY, CHATGPT, Account, AccountState
 from app.lib.errors import BackendRefused
 
 LOGIN, CATALOGUE, CONFIG = "login", "catalogue", "config"
 
-KINDS = {"chatgpt": "ChatGPT", "apiKey": "an API key"}
+KINDS = {CHATGPT: "ChatGPT", API_KEY: "an API key"}
 #: Codex's shell has no sandbox then; it is switched off.
 UNIMPORTANT = "bubblewrap"
 
@@ -32,7 +34,7 @@ def check_login(patient: Patient) -> list[Finding]:
     except BackendRefused as error:
         ends = "" if left_s is None else f", {describe_end(left_s)}"
         return [note(LOGIN, f"unknown{ends}: codex cannot tell, perhaps without network ({error.message})")]
-    return [judge_account(answer, measure_left(patient), patient.settings.demo)]
+    return [judge_account(read_account(answer), measure_left(patient), patient.settings.demo)]
 
 
 def measure_left(patient: Patient) -> float | None:
@@ -50,20 +52,19 @@ def judge_renewal(left_s: float) -> Finding:
     return wrong(LOGIN, f"{describe_end(left_s)}, and the running gateway could not renew it: {LOG_IN}")
 
 
-def judge_account(answer: dict[str, Any], left_s: float | None, is_demo: bool) -> Finding:
-    account = answer.get("account")
-    if isinstance(account, dict):
+def judge_account(account: Account, left_s: float | None, is_demo: bool) -> Finding:
+    if account.state is AccountState.IN:
         return judge_known(account, left_s)
-    if not answer.get("requiresOpenaiAuth"):
+    if not account.needs_login:
         return ok(LOGIN, "none is needed by the configured model provider")
     if is_demo:
         return note(LOGIN, f"nobody is logged in, so only the model `demo` answers; for others {LOG_IN}")
     return wrong(LOGIN, f"nobody is logged in: {LOG_IN}")
 
 
-def judge_known(account: dict[str, Any], left_s: float | None) -> Finding:
-    kind, plan = str(account.get("type")), account.get("planType")
-    known = KINDS.get(kind, kind) + (f" ({plan})" if plan else "")
+def judge_known(account: Account, left_s: float | None) -> Finding:
+    kind = account.kind or "an account of no known kind"
+    known = KINDS.get(kind, kind) + (f" ({account.plan})" if account.plan else "")
     if left_s is None:
         return ok(LOGIN, known)
     text = f"{known}, {describe_end(left_s)}"

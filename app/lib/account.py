@@ -7,7 +7,9 @@ from enum import StrEnum
 
 from app.lib.account_limits import AccountLimits
 
+#: Kinds of accounts; others go by codex's own word.
 CHATGPT = "chatgpt"
+API_KEY = "api_key"
 
 
 class AccountState(StrEnum):
@@ -22,7 +24,6 @@ class AccountState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Account:
     state: AccountState
-    #: `chatgpt`, `api_key`, or codex's own word.
     kind: str | None = None
     plan: str | None = None
     email: str | None = None

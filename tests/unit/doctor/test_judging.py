@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from app.backend.account import read_account
 from app.backend.home import BARE_MODEL
 from app.backend.login import LOG_IN
 from app.doctor.codex import describe_warning, find_agent, judge_account, judge_renewal
@@ -64,7 +65,11 @@ NOBODY: dict[str, Any] = {"account": None, "requiresOpenaiAuth": True}
             id="api-key",
         ),
         pytest.param(
-            {"account": {"type": "new"}}, None, False, ok("login", "new"), id="of-a-kind-we-do-not-know"
+            {"account": {"type": "new", "planType": "unknown"}},
+            None,
+            False,
+            ok("login", "new"),
+            id="of-a-kind-we-do-not-know",
         ),
         pytest.param(NOBODY, None, False, wrong("login", f"nobody is logged in: {LOG_IN}"), id="nobody"),
         pytest.param(
@@ -84,7 +89,7 @@ NOBODY: dict[str, Any] = {"account": None, "requiresOpenaiAuth": True}
     ],
 )
 def test_a_login(answer: dict[str, Any], left_s: float | None, is_demo: bool, expected: Finding) -> None:
-    assert judge_account(answer, left_s, is_demo) == expected
+    assert judge_account(read_account(answer), left_s, is_demo) == expected
 
 
 def test_a_running_gateway_renews_the_login_itself() -> None:
