@@ -175,3 +175,18 @@ def test_limits_wait_too(recorder: UsageRecorder, store: UsageStore, folder: pat
     told = store.read_limits()
     assert told
     assert told[1] == AccountLimits("plus", LimitWindow(42), LimitWindow(7))
+
+
+def test_limits_told_while_others_are_written_are_written_next(folder: pathlib.Path) -> None:
+    news = [AccountLimits(None, LimitWindow(42)), AccountLimits(None, LimitWindow(43))]
+
+    def look_at_the_clock() -> float:
+        if news:
+            recorder.note_limits(news.pop(0))
+        return 0.0
+
+    with contextlib.closing(UsageStore(folder, 90, 10**6, clock=look_at_the_clock)) as store:
+        recorder = UsageRecorder(store)
+        recorder.note_limits(AccountLimits("plus", LimitWindow(41)))
+        recorder.flush()
+        assert store.read_limits() == (0.0, AccountLimits("plus", LimitWindow(43)))
