@@ -16,6 +16,7 @@ from app.handlers.query import read_number
 from app.handlers.recorder import UsageRecorder
 from app.lib.errors import InvalidRequest
 from app.lib.keys import AccessKey, Role
+from app.store.turns import in_turns
 from app.store.usage import BUFFERS, COLUMNS, DAY_S, HOUR_S, HourRow, Span, UsageStore, count_buffers
 
 GROUPS = {"hour": HOUR_S, "day": DAY_S}
@@ -36,10 +37,10 @@ def build_blueprint(store: UsageStore, recorder: UsageRecorder) -> flask.Bluepri
         width_s = read_group()
         span = read_span(flask.g.access.key)
         ask(recorder.flush)
-        rows = ask(lambda: [*store.read_hours(span)])
+        report = ask(lambda: build_report(span, store.read_hours(span), width_s))
         told = ask(store.read_limits)
         limits = {"told_at": int(told[0]), **told[1].to_dict()} if told else None
-        return json_response(build_report(span, rows, width_s) | {"account_limits": limits})
+        return json_response(report | {"account_limits": limits})
 
     @blueprint.get("/v1/usage/raw")
     def get_raw() -> flask.Response:
@@ -110,7 +111,7 @@ def build_report(span: Span, rows: Iterable[HourRow], width_s: int) -> Body:
         "start_time": int(span.start_s // HOUR_S * HOUR_S),
         "end_time": int(-(-span.end_s // HOUR_S) * HOUR_S),
         "total": pick(total, USED),
-        "data": [build_bucket(start_s, width_s, places) for start_s, places in buckets.items()],
+        "data": [build_bucket(start_s, width_s, places) for start_s, places in in_turns(buckets.items())],
         "tool_buffer_metrics": pick(total, BUFFERS),
     }
 

@@ -12,6 +12,7 @@ from app.store.database import Database, StoreFault
 from app.store.encoding import decode, encode
 from app.store.limits import Limits
 from app.store.segments import delete_response
+from app.store.turns import in_turns
 from app.store.workers import list_workers, take_over
 
 log = logging.getLogger(__name__)
@@ -106,11 +107,8 @@ def do_chores(database: Database, folder: pathlib.Path, limits: Limits, now_s: f
 
 def take_bites(database: Database, bite: Bite, until_s: float = float("inf")) -> bool:
     """Repeat it until it finds nothing; false if time ran out before."""
-    while database.write(bite):
-        if time.monotonic() >= until_s:
-            return False
-        time.sleep(0)
-    return True
+    taken = iter(lambda: bool(database.write(bite)), False)
+    return all(time.monotonic() < until_s for _ in in_turns(taken))
 
 
 def repair(database: Database, folder: pathlib.Path) -> None:

@@ -16,6 +16,7 @@ import orjson
 from app.lib.account_limits import AccountLimits, build_limits
 from app.lib.keys import STRANGER
 from app.store.database import Database, StoreFault
+from app.store.turns import in_turns
 from app.store.usage_schema import MIGRATIONS
 
 log = logging.getLogger(__name__)
@@ -177,12 +178,11 @@ class UsageStore:
         """Every hour that the span touches; read a day at a time, between which others have their turn."""
         first, behind = int(span.start_s // HOUR_S), int(-(-span.end_s // HOUR_S))
         first = max(first, int((self._clock() - self._days * DAY_S) // HOUR_S))
-        for day in range(first, behind, 24):
+        for day in in_turns(range(first, behind, 24)):
             until = min(day + 24, behind)
             for row in self._database.read(READ_HOURS, (day, until, span.key, span.key)):
                 hour, key, model, *counts = row
                 yield HourRow(hour, key, model, Counter(dict(zip(COLUMNS, counts, strict=True))))
-            time.sleep(0)
 
     def read_entries(self, span: Span, before: int, limit: int) -> list[NumberedEntry]:
         """The newest of the span first, behind the one of that number."""
@@ -225,8 +225,11 @@ class UsageStore:
         self._drop_all(DROP_EXCESS_ENTRIES, (self._most_entries,))
 
     def _drop_all(self, sql: str, parameters: tuple[Any, ...]) -> None:
-        while self._database.write(lambda connection: connection.execute(sql, parameters).rowcount):
-            time.sleep(0)
+        def drop(connection: sqlite3.Connection) -> int:
+            return connection.execute(sql, parameters).rowcount
+
+        for _ in in_turns(iter(lambda: self._database.write(drop), 0)):
+            pass
 
 
 def parse_entries(rows: Iterable[tuple[int, float, bytes]]) -> list[NumberedEntry]:

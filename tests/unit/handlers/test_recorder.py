@@ -188,5 +188,7 @@ def test_limits_told_while_others_are_written_are_written_next(folder: pathlib.P
     with contextlib.closing(UsageStore(folder, 90, 10**6, clock=look_at_the_clock)) as store:
         recorder = UsageRecorder(store)
         recorder.note_limits(AccountLimits("plus", LimitWindow(41)))
+        while news:
+            recorder.flush()
         recorder.flush()
         assert store.read_limits() == (0.0, AccountLimits("plus", LimitWindow(43)))
