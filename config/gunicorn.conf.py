@@ -145,6 +145,8 @@ def post_request(worker, req, environ, resp):
     if not is_read:
         req.force_close()
     req.unreader.turns.rest()
+    # What is there already is read without a wait: one who asks on and on would be the only one served.
+    time.sleep(0)
 
 
 def worker_exit(server, worker):

@@ -684,6 +684,26 @@ def test_a_body_without_an_end_has_one(door: Gateway, headers: dict[str, str], p
     assert others == [True]
 
 
+@pytest.mark.parametrize("line", ["GET /livez HTTP/1.1", MODELS_LINE])
+def test_a_client_that_does_not_wait_for_its_answers(door: Gateway, line: str) -> None:
+    """Request upon request on one connection, with no need of a key: the others have their turns."""
+    with connect(door) as client:
+        threads = [
+            threading.Thread(target=act, daemon=True)
+            for act in (
+                lambda: send_until_refused(client, repeat(build_head(line, key="wrong") * 500), 60),
+                lambda: read_end(client),
+            )
+        ]
+        for thread in threads:
+            thread.start()
+        for _ in range(5):
+            assert is_answered_at_once(door)
+        client.shutdown(socket.SHUT_RDWR)
+        for thread in threads:
+            thread.join(20)
+
+
 # Slow clients
 
 
