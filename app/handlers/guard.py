@@ -15,6 +15,8 @@ from app.settings import Settings
 
 #: What browsers say of a page of the same origin, and of a person who enters the address.
 OWN_SITES = (None, "same-origin", "none")
+#: How pages come from here.
+WEB = ("http", "https")
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 #: What a proxy adds; whoever it speaks for is not on this machine.
 FORWARDED = (
@@ -60,11 +62,13 @@ def is_own_page(request: flask.Request) -> bool:
 
 
 def is_own(origin: str, host: str) -> bool:
-    """Whether a page of this origin came from here; behind a proxy the scheme may be another."""
+    """Whether a page of this origin came from here; behind a proxy it may be by the other scheme."""
     try:
-        return bool(host) and urllib.parse.urlsplit(origin).netloc == host
+        came_by, name, *_ = urllib.parse.urlsplit(origin)
     except ValueError:
         return False
+    # An app's own scheme goes with a name like ours too: `capacitor://localhost`.
+    return bool(host) and name == host and came_by in WEB
 
 
 def is_local(request: flask.Request) -> bool:

@@ -154,6 +154,8 @@ PAGES = {
     "empty": "",
     "no-url": "http://[::1",
     "nothing-behind-the-scheme": "http://",
+    "our-name-by-another-scheme": "evil://localhost:11435",
+    "our-name-without-a-scheme": "//localhost:11435",
     "two": "http://localhost, https://evil.example",
     "not-ascii": "http://löcalhost",
     "another-address-of-this-machine": "http://[::1]:11435",

@@ -380,6 +380,7 @@ def test_nothing_is_kept_that_nobody_asked_for(
         pytest.param({"origin": "http://localhost:3000", "sec-fetch-site": "same-site"}, id="reads-the-api"),
         pytest.param({"origin": "https://evil.example", "sec-fetch-site": "cross-site"}, id="reads-nothing"),
         pytest.param({"sec-fetch-site": "cross-site"}, id="embeds-it"),
+        pytest.param({"origin": "capacitor://localhost"}, id="an-app-by-our-name"),
     ],
 )
 def test_nothing_of_it_is_shared(client: FlaskClient, path: str, headers: dict[str, str]) -> None:
