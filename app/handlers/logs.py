@@ -79,7 +79,7 @@ class Shortener(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         about = record.fields  # type: ignore[attr-defined]
-        about["body"] = shorten(self._redactor.redact(about["body"]))
+        about["body"] = shorten(self._redactor.redact_json(about["body"]))
         return True
 
 

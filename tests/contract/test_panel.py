@@ -334,6 +334,18 @@ def test_a_secret_is_taken_out_before_a_body_is_cut(client: FlaskClient, backend
 
 
 @pytest.mark.parametrize("gateway_settings", [DEBUG])
+def test_a_secret_is_taken_out_however_it_is_written(client: FlaskClient, backend: ScriptedBackend) -> None:
+    """JSON may say any letter by its number."""
+    backend.script = [say("Hi"), end()]
+    written = json.dumps(BODY | {"user": ADMIN}).replace("admin-", "a\\u0064min\\u002d")
+    known = bearer(ME) | {"content-type": "application/json"}
+    answered = client.post("/v1/chat/completions", data=written, headers=known, buffered=True)
+    exchange = find_exchange(client, answered.headers["x-request-id"])
+    shown = get(client, f"/ui/exchanges/{exchange}").get_json()["pieces"][0]["body"]
+    assert json.loads(shown) == BODY | {"user": "[redacted]"}
+
+
+@pytest.mark.parametrize("gateway_settings", [DEBUG])
 def test_nobody_writes_into_another_s_exchange(client: FlaskClient, backend: ScriptedBackend) -> None:
     """By its request id: a client's, a stranger's, or that of a request without a body."""
     backend.script = [say("Hi"), end()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -10,6 +11,7 @@ from app.lib.errors import InvalidRequest
 from app.lib.redaction import REDACTED as X
 from app.lib.redaction import Redactor, redact
 
+redact_json = Redactor().redact_json
 OURS = "sk-cgw-Zm9vYmFyLWJhei1xdXV4_0123456789"
 
 
@@ -73,6 +75,43 @@ def test_a_secret_is_known_in_json_and_in_json_of_json(secret: str, depth: int) 
     for _ in range(depth):
         text = json.dumps(text, ensure_ascii=False)[1:-1]
     assert Redactor([secret]).redact(f"<{text}>") == f"<{X}>"
+
+
+def escape(text: str) -> str:
+    return "".join(f"\\u{ord(sign):04x}" for sign in text)
+
+
+@pytest.mark.parametrize(
+    ("secret", "written"),
+    [
+        pytest.param("hunter2/hunter2", "hunter2\\/hunter2", id="a-slash"),
+        pytest.param("hunter2hunter2", "hunter2\\u0068unter2", id="a-letter"),
+        pytest.param("hunter2-hünter2", "hunter2\\u002Dh\\u00FCnter2", id="in-capitals"),
+        pytest.param("hunter2hunter2", escape("hunter2hunter2"), id="all-of-it"),
+        pytest.param("hunter2hunter2", escape("hunter2hunter2").replace("\\", "\\\\"), id="in-json-in-json"),
+        pytest.param("none-of-these", escape(OURS), id="what-looks-like-one"),
+    ],
+)
+def test_json_may_be_written_otherwise(secret: str, written: str) -> None:
+    told = f'{{"a": "{written}"}}'
+    assert Redactor([secret]).redact_json(told) == f'{{"a": "{X}"}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param('{"a": "\\u0061\\/b"}', '{"a": "\\u0061\\/b"}', id="no-secret"),
+        pytest.param(f'{{"a": "{OURS}"}}', f'{{"a": "{X}"}}', id="a-secret"),
+    ],
+)
+def test_json_that_hides_nothing_stays_as_it_is(text: str, expected: str) -> None:
+    assert redact_json(text) == expected
+
+
+def test_a_row_of_backslashes_takes_no_time() -> None:
+    began_s = time.thread_time()
+    assert redact_json("\\" * 1_000_000) == "\\" * 1_000_000
+    assert time.thread_time() - began_s < 1
 
 
 def test_no_error_passes_a_key_on() -> None:
