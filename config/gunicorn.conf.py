@@ -20,6 +20,7 @@ os.environ.setdefault(METERS, "")
 import gunicorn.util  # noqa: E402
 from gunicorn import glogging  # noqa: E402
 from gunicorn.http.errors import ParseException  # noqa: E402
+from gunicorn.http.unreader import SocketUnreader  # noqa: E402
 from prometheus_client import multiprocess  # noqa: E402
 
 from app.handlers.logs import JsonFormatter, build_redactor  # noqa: E402
@@ -118,6 +119,7 @@ def post_worker_init(worker):
     lifecycle, telemetry = (worker.wsgi.extensions[name] for name in ("lifecycle", "telemetry"))
     # What gunicorn says by itself, of a request that it cannot read, is in the API's own words, and counts.
     gunicorn.util.write_error = build_write_error(redactor, telemetry.account)
+    take_turns(SocketUnreader)
     stop = signal.getsignal(signal.SIGTERM)
 
     def drain(signum, frame):
@@ -132,7 +134,7 @@ def post_worker_init(worker):
 
 
 def pre_request(worker, req):
-    take_turns(req.unreader)
+    req.unreader.turns.rest()
 
 
 def post_request(worker, req, environ, resp):

@@ -1,7 +1,8 @@
-"""What a body may take of a worker's time, however fast it comes and however small its pieces are."""
+"""What a request may take of a worker's time, however fast it comes and however small its pieces are."""
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,7 @@ PIECE_BYTES = 1 << 20
 class Turns:
     """Stands before gunicorn's reading of a connection's socket.
 
-    There, since one piece of a body may be any amount of work: chunks of a byte, each with much about it.
+    There, since one piece may be any amount of work: chunks of a byte, each with much about it.
     """
 
     def __init__(self, receive: Callable[..., bytes]) -> None:
@@ -40,12 +41,20 @@ class Turns:
         self._left_s = None
 
 
-def take_turns(unreader: Any) -> None:
-    """Have what is read of a connection leave time for the others; once for each of its requests."""
-    if not hasattr(unreader, "turns"):
-        unreader.turns = Turns(unreader.chunk)
-        unreader.chunk = unreader.turns.chunk
-    unreader.turns.rest()
+def take_turns(reader: Any) -> None:
+    """Have gunicorn's reader of connections leave time for the others.
+
+    From the first byte on: at each piece of a header all that came before is looked through.
+    """
+    receive = reader.chunk
+
+    def chunk(unreader: Any, size_hint: int | None = None) -> bytes:
+        if not hasattr(unreader, "turns"):
+            unreader.turns = Turns(functools.partial(receive, unreader))
+        data: bytes = unreader.turns.chunk(size_hint)
+        return data
+
+    reader.chunk = chunk
 
 
 def discard(stream: Any, most: int) -> bool:

@@ -728,6 +728,18 @@ def trickling(client: socket.socket, data: bytes, period_s: float = 0.05) -> Ite
         sender.join()
 
 
+def test_long_headers_of_a_byte_now_and_then(door: Gateway) -> None:
+    """At each byte all that came before is looked through: that is done in turns too."""
+    fields = {f"x-{number}": "y" * 8000 for number in range(90)}
+    with contextlib.ExitStack() as stack:
+        for _ in range(8):
+            client = stack.enter_context(connect(door))
+            client.sendall(build_head(MODELS_LINE, fields, "wrong").removesuffix(b"\r\n"))
+            stack.enter_context(trickling(client, b"x-slow: " + b"y" * 50_000, 0.0005))
+        for _ in range(5):
+            assert is_answered_at_once(door)
+
+
 def test_a_body_of_a_byte_now_and_then(door: Gateway) -> None:
     """Each of them in time, all of them too late (PROXY_SOCKET_TIMEOUT_MS, and a second for 100 kB)."""
     began_s = time.monotonic()
