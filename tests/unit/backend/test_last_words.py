@@ -71,14 +71,17 @@ def test_a_process_that_is_gone_is_no_trouble(path: pathlib.Path) -> None:
     assert not path.exists()
 
 
-def test_a_moment_without_files_is_not_the_end_of_it(tmp_path: pathlib.Path) -> None:
-    """Whoever trims has nobody to start it again."""
+def test_where_no_file_can_be_opened_it_is_looked_at_again(tmp_path: pathlib.Path) -> None:
+    """Whoever takes all of them ends no watch over the files of processes."""
     home = CodexHome(Settings(state_dir=tmp_path))
-    _, stderr = home.make_process_folder()
-    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
+    folder, stderr = home.make_process_folder()
     with stderr:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (0, allowed[1]))
-        try:
-            home.trim_last_words()
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, allowed)
+        stderr.write(b"x" * (MAX_BYTES + 1))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        home.trim_last_words()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    home.trim_last_words()
+    assert (folder / "stderr").stat().st_size == TAIL_BYTES
