@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import resource
 import secrets
 import shutil
 import signal
@@ -10,6 +11,10 @@ import time
 
 # What is made from here on is nobody else's to read. (gunicorn's own `umask` is about sockets only.)
 os.umask(0o077)
+# Whoever opens a thousand connections must leave files for codex, the stores and everybody else.
+MOST_FILES = 8192
+FILES, MOST_ALLOWED = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (max(FILES, min(MOST_ALLOWED, MOST_FILES)), MOST_ALLOWED))
 
 METERS = "PROMETHEUS_MULTIPROC_DIR"
 METERS_OF = "CODEX_GATEWAY_METERS_OF"

@@ -14,8 +14,9 @@ from app.doctor.patient import Patient
 
 LIMITS = "limits"
 
-#: As config/gunicorn.conf.py has it.
+#: As config/gunicorn.conf.py has them.
 WORKER_CONNECTIONS = 2000
+MOST_FILES = 8192
 #: What a worker has open beside its connections and processes: logs, locks, the store.
 OWN_FILES = 100
 PROCESS_FILES = 3
@@ -33,7 +34,7 @@ def check_limits(patient: Patient) -> list[Finding]:
     memory = read_memory()
     threads = min([*read_limits("pids", "pids.max"), read_soft(resource.RLIMIT_NPROC)])
     return [
-        judge_files(read_soft(resource.RLIMIT_NOFILE), settings.max_processes),
+        judge_files(read_files(), settings.max_processes),
         judge_memory(memory, processes * PROCESS_BYTES + settings.workers * WORKER_BYTES, processes),
         judge_threads(threads, processes, PROCESS_THREADS + (os.cpu_count() or 1)),
     ]
@@ -83,6 +84,12 @@ def describe(allowed: float) -> str:
 def read_soft(kind: int) -> float:
     soft, _ = resource.getrlimit(kind)
     return math.inf if soft == resource.RLIM_INFINITY else soft
+
+
+def read_files() -> float:
+    """As many as the server takes for itself when it starts."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(read_soft(resource.RLIMIT_NOFILE), min(hard, MOST_FILES))
 
 
 def read_memory() -> tuple[float, float]:

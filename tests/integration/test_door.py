@@ -827,6 +827,18 @@ def test_a_thousand_connections_that_ask_for_nothing(door: Gateway) -> None:
         assert is_answered_at_once(door)
 
 
+def test_connections_leave_files_for_others(tmp_path: pathlib.Path) -> None:
+    """A shell allows a thousand, which so many clients could take; the server may have more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
+    try:
+        with run_gateway(tmp_path, CODEX_BIN=write_stand_in(tmp_path), PROXY_WARM_PROCESSES="1") as gateway:
+            allowed = [resource.prlimit(pid, resource.RLIMIT_NOFILE) for pid in gateway.worker_pids]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert allowed == [(min(hard, 8192), hard)]
+
+
 def test_nothing_of_all_this_was_a_fault_of_ours(door: Gateway) -> None:
     """The last test on this gateway: no traceback, no unhandled error, and nothing is left under way."""
     faults = [line for line in door.lines() if line.get("exception") or line.get("status") == 500]
