@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 
-.PHONY: help run login doctor key trace smoke test ci lint types layers format goldens pictures bench soak install-service clean venv venv-dev
+.PHONY: help run login doctor key trace smoke test ci lint types layers format goldens pictures bench soak dist install-service clean venv venv-dev
 
 help:
 	@echo "make run    serve on http://127.0.0.1:11435 (with a demo model; no account needed)"
@@ -18,6 +18,7 @@ help:
 	@echo "make soak   mixed traffic while processes are killed; MINUTES=2 of it, and a minute of rest"
 	@echo "make goldens  write tests/fixtures/golden anew, for a change of the wire that is meant"
 	@echo "make pictures  take docs/images anew, with a real browser"
+	@echo "make dist   build the wheel and the source archive into dist/"
 	@echo "make install-service  what a Debian box lacks to serve it; APPLY=1 does it, DOMAIN=... adds nginx"
 	@echo "make lint | types | layers | format | clean"
 
@@ -78,6 +79,10 @@ bench: venv-dev
 MINUTES ?= 2
 soak: venv-dev
 	$(PY) -m tests.soak --minutes $(MINUTES)
+
+dist: venv-dev
+	rm -rf build dist *.egg-info/SOURCES.txt
+	$(PY) -m build --no-isolation
 
 install-service:
 	@APPLY='$(APPLY)' DOMAIN='$(DOMAIN)' DESTDIR='$(DESTDIR)' PYTHON='$(PYTHON)' sh config/install-service.sh

@@ -1,4 +1,4 @@
-"""`python -m app serve|login|doctor|key|trace`: what a person does with the gateway, in a terminal."""
+"""`codex-gateway serve|login|doctor|key|trace`: what a person does with the gateway, in a terminal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import os
 import pathlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from app import doctor
 from app.backend.home import CodexHome
@@ -16,8 +16,11 @@ from app.lib.keys import KeyLimits, KeysFault, Role
 from app.new_key import add_key
 from app.settings import Settings, SettingsError
 from app.trace import render, stitch
+from app.version import VERSION
 
-GUNICORN_CONFIG = pathlib.Path(__file__).parent.parent / "config" / "gunicorn.conf.py"
+HERE = pathlib.Path(__file__).parent
+#: Beside `app` in a checkout, inside of it where a wheel was installed.
+CONFIG = next(path for path in (HERE / "config", HERE.parent / "config") if path.is_dir())
 STDIN_FD = 0
 # What is made from here on is nobody else's to read.
 UMASK = 0o077
@@ -30,18 +33,19 @@ class CannotRun(Exception):
 
 
 def serve(_: Arguments, settings: Settings) -> int:
-    """Become gunicorn."""
+    """Serve the API and its first page."""
     for name in settings.strange:
         sys.stderr.write(f"codex-gateway: {name}: there is no such setting, and nothing comes of it\n")
     prepare_home(settings)
     check_keys_file(settings)
     check_port(settings.host, settings.port)
-    command = [sys.executable, "-m", "gunicorn", "-c", str(GUNICORN_CONFIG), "wsgi:app"]
-    os.execv(sys.executable, command)  # noqa: S606
+    # -P: nothing is imported from the folder it is started in.
+    command = ["-P", str(CONFIG / "serve.py"), "-c", str(CONFIG / "gunicorn.conf.py"), "wsgi:app"]
+    os.execv(sys.executable, [sys.executable, *command])  # noqa: S606
 
 
 def login(_: Arguments, settings: Settings) -> int:
-    """Become `codex login`, in the gateway's own CODEX_HOME."""
+    """Log the gateway in to Codex, in a CODEX_HOME of its own."""
     home = prepare_home(settings)
     environment = home.environment(home.path)
     os.execve(home.binary, [str(home.binary), "login", "--device-auth"], environment)  # noqa: S606
@@ -99,7 +103,8 @@ def check_port(host: str, port: int) -> None:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m app")
+    parser = argparse.ArgumentParser(prog="codex-gateway")
+    parser.add_argument("--version", action="version", version=f"codex-gateway {VERSION}")
     commands = parser.add_subparsers(required=True, metavar="serve|login|doctor|key|trace")
 
     def add(name: str, run: Callable[..., int]) -> argparse.ArgumentParser:
@@ -123,7 +128,7 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(given: list[str]) -> int:
+def main(given: Sequence[str] | None = None) -> int:
     arguments = build_parser().parse_args(given)
     os.umask(UMASK)
     try:
@@ -135,4 +140,4 @@ def main(given: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

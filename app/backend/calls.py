@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.lib.errors import BackendRefused
+from app.version import VERSION
 
 Call = tuple[str, dict[str, Any]]
 
-CLIENT_INFO = {"name": "codex_gateway", "title": "Codex Gateway", "version": "0.1.0"}
+CLIENT_INFO = {"name": "codex_gateway", "title": "Codex Gateway", "version": VERSION}
 # `item/started` stays: it is the earliest sign that the model answers.
 UNREAD_NOTIFICATIONS = [
     "thread/started",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import itertools
 from collections.abc import Iterator
 from typing import Any, assert_never
@@ -28,12 +27,12 @@ from app.lib.output_mode import OutputMode
 from app.lib.sse import encode_data
 from app.pipeline import Backend, Client
 from app.settings import Settings
+from app.version import VERSION
 
 #: What a page is told is for its eyes, and once.
 STREAM_HEADERS = SSE_HEADERS | {"cache-control": "no-store, no-transform"}
 #: What a watcher may leave unread in the kernel: some seconds of it.
 UNSENT_BYTES = 8 * 1024
-VERSION = importlib.metadata.version("codex-gateway")
 
 Body = dict[str, Any]
 

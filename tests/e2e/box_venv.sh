@@ -3,8 +3,9 @@
 set -eu
 if [ -f "$VENV/stamp" ]; then exit 0; fi
 version=$(cat /opt/python-version)
-mkdir -p "$VENV/bin" "$VENV/lib/$version"
+packages=$VENV/lib/$version/site-packages
+mkdir -p "$VENV/bin" "$packages"
 ln -s "/opt/python/bin/$version" "$VENV/bin/python"
-ln -s /opt/packages "$VENV/lib/$version/site-packages"
+printf '%s\n' /opt/packages "$(pwd -P)" > "$packages/box.pth"
 echo 'home = /opt/python/bin' > "$VENV/pyvenv.cfg"
 date > "$VENV/stamp"

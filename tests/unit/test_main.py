@@ -1,4 +1,4 @@
-"""The commands of `python -m app`, and what they say in a terminal."""
+"""The commands of `codex-gateway`, and what they say in a terminal."""
 
 from __future__ import annotations
 
