@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import pathlib
 import re
 from dataclasses import dataclass
@@ -110,10 +111,24 @@ def test_risks_are_numbered_once() -> None:
     assert {"R-101", "R-107"} <= set(numbers)
 
 
-PAGES = sorted(path.relative_to(ROOT) for path in (ROOT / "README.md", *DOCS.rglob("*.md")))
+PAGES = sorted(path.relative_to(ROOT) for path in (*ROOT.glob("*.md"), *DOCS.rglob("*.md")))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_links_lead_somewhere(page: pathlib.Path) -> None:
     found = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / page).read_text("utf-8"))
     assert [link for link in found if not (ROOT / page.parent / link).exists()] == []
+
+
+def test_the_index_lists_every_page() -> None:
+    listed = re.findall(r"\]\(([^)]+\.md)\)", (DOCS / "README.md").read_text("utf-8"))
+    wanted = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")} - {"README.md"}
+    assert sorted(listed) == sorted({*wanted, "../CONTRIBUTING.md", "../CHANGELOG.md"})
+
+
+def test_the_changelog_begins_with_this_version() -> None:
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    newest = re.search(r"^## (\S+)$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == setup["metadata"]["version"]
