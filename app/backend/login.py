@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 AHEAD_S = 600
 RETRY_S = 60
 #: A service has a user and a folder of its own, which are not those of whoever types.
-LOG_IN = "`make login`, or `codex-gateway login` for the service"
+LOG_IN = "`make login`, or `codex-gateway login` where it is installed"
 
 
 @dataclass(frozen=True, slots=True)

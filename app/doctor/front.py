@@ -23,7 +23,8 @@ MANY = 12
 UNAVAILABLE = "gateway_unavailable"
 CLOSED = (401, 403, 404)
 LOOK = (
-    "`make doctor URL=https://your.domain` (of a service, `codex-gateway doctor --url https://your.domain`)"
+    "`make doctor URL=https://your.domain`, or `codex-gateway doctor --url https://your.domain` "
+    "where it is installed,"
 )
 URL_ADVICE = "URL must be like https://your.domain"
 

@@ -14,7 +14,7 @@ import codex_cli_bin
 from packaging.requirements import Requirement
 
 from app.doctor.findings import Finding, format_bytes, note, ok, wrong
-from app.doctor.patient import Patient, Unfit, tell
+from app.doctor.patient import INSTALL_ANEW, Patient, Unfit, tell
 from app.lib.keys import KeysFault, parse_keys
 from app.settings import Settings
 
@@ -53,7 +53,8 @@ def judge_keys(settings: Settings, address: str, count: int) -> Finding:
     if settings.is_open:
         return ok(SETTINGS, f"{address}, open: whoever is on this machine needs no key (PROXY_API_KEY)")
     if count == 0:
-        advice = f"`make key NAME=... FILE={settings.api_keys_file}`"
+        file = settings.api_keys_file
+        advice = f"`make key NAME=... FILE={file}`, or of a package `codex-gateway key NAME --file {file}`"
         return wrong(SETTINGS, f"{address}, without any key, so nobody gets in: {advice}")
     return ok(SETTINGS, f"{address}, with {count} key{'' if count == 1 else 's'}")
 
@@ -80,7 +81,7 @@ def check_binary(patient: Patient) -> list[Finding]:
     if not is_ours:
         return [note(BINARY, f"{text}, by CODEX_BIN; the gateway was tried with {wanted}")]
     if version != wanted:
-        return [wrong(BINARY, f"{text}, but {wanted} is wanted: have it installed anew by `make clean venv`")]
+        return [wrong(BINARY, f"{text}, but {wanted} is wanted: {INSTALL_ANEW}")]
     return [ok(BINARY, text)]
 
 

@@ -33,6 +33,7 @@ TICK_S = 0.05
 #: Files that a living gateway keeps locked.
 LOCKED = ("processes/*/stderr", "responses/worker-*.lock")
 CATALOGUE_ADVICE = "remove it and it is made anew, or correct model_catalog_json in PROXY_CODEX_CONFIG_FILE"
+INSTALL_ANEW = "have the gateway installed anew: `make clean venv`, or by pip"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +121,7 @@ class Patient:
             )
         except (OSError, subprocess.SubprocessError) as error:
             raise Unfit(
-                f"{home.binary} does not run ({tell(error)}): unset CODEX_BIN, or have the gateway "
-                "installed anew: `make clean venv`"
+                f"{home.binary} does not run ({tell(error)}): unset CODEX_BIN, or {INSTALL_ANEW}"
             ) from error
         return " ".join(run.stdout.decode("utf-8", "replace").split())
 
