@@ -120,6 +120,12 @@ def test_links_lead_somewhere(page: pathlib.Path) -> None:
     assert [link for link in found if not (ROOT / page.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_files_that_are_named_exist(page: pathlib.Path) -> None:
+    named = re.findall(r"`((?:\.ci|app|config|docs|tests)/[\w./-]+)`", (ROOT / page).read_text("utf-8"))
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
 def test_the_index_lists_every_page() -> None:
     listed = re.findall(r"\]\(([^)]+\.md)\)", (DOCS / "README.md").read_text("utf-8"))
     wanted = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")} - {"README.md"}
