@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import http
-import http.server
 import re
 import secrets
-import socketserver
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import orjson
 
 from app.backend import demo_model
+from app.backend.local_server import LocalHandler, LocalServer
 from app.lib import sse
 
 _MAX_BODY_BYTES = 64 * 1024 * 1024
-_CONNECTION_TIMEOUT_S = 30
 # Word by word, and joined again the very text.
 _PIECE = re.compile(r"\s*\S+|\s+")
 
@@ -47,7 +44,7 @@ class DemoServer:
     def base_url(self) -> str:
         if self._server is None:
             raise RuntimeError("the demo server is not running")
-        return f"http://127.0.0.1:{self._server.server_port}/v1"
+        return self._server.base_url
 
     def close(self) -> None:
         """End the thread and free the port; streams that still run stop at their next word."""
@@ -60,18 +57,11 @@ class DemoServer:
             thread.join()
 
 
-class _Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-
+class _Server(LocalServer):
     def __init__(self, word_pause_s: float) -> None:
         self.word_pause_s = word_pause_s
         self.closing = threading.Event()
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-    def server_bind(self) -> None:
-        # The inherited one asks DNS for this host's name, which can take seconds.
-        socketserver.TCPServer.server_bind(self)
-        self.server_name, self.server_port = "127.0.0.1", self.socket.getsockname()[1]
+        super().__init__(_Handler)
 
 
 class _Refused(Exception):
@@ -82,20 +72,12 @@ class _Refused(Exception):
         self.status = status
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    timeout: ClassVar[float] = _CONNECTION_TIMEOUT_S
-
+class _Handler(LocalHandler):
     @property
     def _owner(self) -> _Server:
         return cast(_Server, self.server)
 
-    def handle(self) -> None:
-        # codex closes the connection when a turn is interrupted: the end of a stream, not a fault.
-        with contextlib.suppress(ConnectionError, TimeoutError):
-            super().handle()
-
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802 - the name it is called by
         try:
             reply = demo_model.decide(self._read_body())
         except _Refused as refusal:
@@ -109,11 +91,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             http.HTTPStatus.NOT_FOUND if code == http.HTTPStatus.NOT_IMPLEMENTED else http.HTTPStatus(code)
         )
         body = orjson.dumps(_build_error(message or explain or status.phrase))
-        self._send_head(status, "application/json", len(body))
+        self.send_head(status, "application/json", len(body))
         self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the inherited name
-        """Log nothing: what people say to the demo is theirs."""
 
     def _read_body(self) -> dict[str, Any]:
         self._check_host()
@@ -142,16 +121,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             raise _Refused(http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is larger than 64 MB.")
         return int(length)
 
-    def _send_head(self, status: http.HTTPStatus, content_type: str, length: int | None = None) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", content_type)
-        if length is not None:
-            self.send_header("Content-Length", str(length))
-        self.send_header("Connection", "close")
-        self.end_headers()
-
     def _stream(self, reply: demo_model.Reply) -> None:
-        self._send_head(http.HTTPStatus.OK, "text/event-stream")
+        self.send_head(http.HTTPStatus.OK, "text/event-stream")
         for number, event in enumerate(_build_events(reply)):
             is_word = event["type"].endswith(".delta")
             if is_word and self._owner.closing.wait(self._owner.word_pause_s):

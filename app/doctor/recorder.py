@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.server
-import socketserver
 import threading
 from types import TracebackType
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import orjson
 
+from app.backend.local_server import LocalHandler, LocalServer
 from app.lib import sse
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
@@ -52,7 +50,7 @@ class Recorder:
 
     @property
     def base_url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}/v1"
+        return self._server.base_url
 
     def take(self) -> list[dict[str, Any]]:
         """The bodies that came since the last time."""
@@ -60,45 +58,22 @@ class Recorder:
         return taken
 
 
-class _Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-
+class _Server(LocalServer):
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-    def server_bind(self) -> None:
-        # The inherited one asks DNS for this host's name, which can take seconds.
-        socketserver.TCPServer.server_bind(self)
-        self.server_name, self.server_port = "127.0.0.1", self.socket.getsockname()[1]
+        super().__init__(_Handler)
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    timeout: ClassVar[float] = 10
-
-    def handle(self) -> None:
-        # codex may close a connection at any time.
-        with contextlib.suppress(ConnectionError, TimeoutError):
-            super().handle()
-
-    def do_POST(self) -> None:
+class _Handler(LocalHandler):
+    def do_POST(self) -> None:  # noqa: N802 - the name it is called by
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or int(length) > MAX_BODY_BYTES:
             self.send_error(411)
             return
         cast(_Server, self.server).bodies.append(parse_body(self.rfile.read(int(length))))
         data = b"".join(f"event: {event['type']}\n".encode() + sse.encode_data(event) for event in EVENTS)
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Content-Length", str(len(data)))
-        self.send_header("Connection", "close")
-        self.end_headers()
+        self.send_head(200, "text/event-stream", len(data))
         self.wfile.write(data)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the inherited name
-        """Log nothing: the doctor's lines are for its findings."""
 
 
 def parse_body(data: bytes) -> dict[str, Any]:
