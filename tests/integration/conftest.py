@@ -62,9 +62,9 @@ def brisk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         CODEX_BIN=write_stand_in(folder),
         PROXY_WARM_PROCESSES="1",
         PROXY_MAX_LINE_MB="1",
-        PROXY_RPC_TIMEOUT_MS="700",
-        PROXY_FIRST_EVENT_TIMEOUT_MS="700",
-        PROXY_STREAM_IDLE_TIMEOUT_MS="700",
+        PROXY_RPC_TIMEOUT_MS="2000",
+        PROXY_FIRST_EVENT_TIMEOUT_MS="2000",
+        PROXY_STREAM_IDLE_TIMEOUT_MS="2000",
     ) as running:
         yield running
 
