@@ -1,13 +1,16 @@
 """`make bench`: what the gateway costs, beside its floor, as one table."""
 
 import argparse
+import contextlib
 import pathlib
 import platform
 import shutil
 import time
 from importlib.metadata import version
+from typing import NamedTuple
 
-from tests.bench import burst, cpu, first_token, held, memory, tool_core, watched
+from tests.bench import burst, cpu, first_token, growth, held, memory, throughput, tool_core, watched
+from tests.bench.cases import CASES, CODEX_CASES
 from tests.bench.servers import (
     STATE,
     CodexGateways,
@@ -19,6 +22,7 @@ from tests.bench.servers import (
     run_stand_in_gateway,
 )
 from tests.bench.table import Row, render, replace_section
+from tests.bench.throughput import Rate
 
 STAND_IN_MODEL = "gpt-5.5"
 CODEX_MODEL = "scripted-model"
@@ -54,15 +58,16 @@ def measure(part: float) -> list[Row]:
         with run_model() as port:
             burst_rows = measure_burst(port, part)
             with run_codex_gateways(port) as gateways:
-                first_rows, codex_cpu_rows, codex_rows = measure_codex(gateways, floor, part)
+                codex = measure_codex(gateways, floor, part)
         with run_stand_in_gateway() as gateway:
             flat = memory.measure_worker(gateway, STAND_IN_MODEL, round(2000 * part))
-            cpu_rows = [cpu.compare(case, STAND_IN_MODEL, gateway, floor, part) for case in cpu.CASES]
-            cpu_rows.append(watched.compare(gateway, STAND_IN_MODEL, part))
-        held_row = measure_held(floor, part)
+            cpu_rows = measure_cpu(gateway, floor, part)
+        crowd_rows = measure_crowds(floor, part, codex.rates)
     core_rows = tool_core.measure(part)
-    cpu_rows += [*codex_cpu_rows, held_row]
-    return [*first_rows, *burst_rows, *cpu_rows, flat, *codex_rows, *core_rows]
+    return [
+        *(*codex.first_rows, *burst_rows, *crowd_rows),
+        *(*cpu_rows, *codex.cpu_rows, flat, *codex.memory_rows, *core_rows),
+    ]
 
 
 def measure_burst(model_port: int, part: float) -> list[Row]:
@@ -71,23 +76,53 @@ def measure_burst(model_port: int, part: float) -> list[Row]:
         return burst.measure(gateway, CODEX_MODEL, round(50 * part))
 
 
-def measure_codex(gateways: CodexGateways, floor: Server, part: float) -> tuple[list[Row], ...]:
-    """The rows of first tokens, of the worker's CPU, and of codex's memory."""
+class CodexResult(NamedTuple):
+    """What was measured with the real binary."""
+
+    first_rows: list[Row]
+    cpu_rows: list[Row]
+    memory_rows: list[Row]
+    rates: list[Rate]
+
+
+def measure_codex(gateways: CodexGateways, floor: Server, part: float) -> CodexResult:
     warm = gateways.warm
     fresh = memory.measure_fresh_codex(warm)
     first_rows, used = first_token.compare(gateways, CODEX_MODEL, max(round(60 * part), 15))
     first_rows.append(first_token.compare_tools(warm, CODEX_MODEL, round(100 * part)))
     first_rows.append(first_token.compare_storing(warm, CODEX_MODEL, round(300 * part)))
-    cpu_rows = [cpu.compare(case, CODEX_MODEL, warm, floor, part) for case in cpu.CODEX_CASES]
-    return first_rows, cpu_rows, [fresh, used]
+    cpu_rows = [cpu.compare(case, CODEX_MODEL, warm, floor, part) for case in CODEX_CASES]
+    rates = throughput.measure_codex(warm, CODEX_MODEL, part)
+    return CodexResult(first_rows, cpu_rows, [fresh, used], rates)
 
 
-def measure_held(floor: Server, part: float) -> Row:
+def measure_cpu(gateway: Server, floor: Server, part: float) -> list[Row]:
+    with run_stand_in_gateway(PROXY_PARK_TURNS="false", PROXY_STATE_DIR=str(STATE / "calling")) as calling:
+        return [
+            *growth.measure_deltas(gateway, floor, STAND_IN_MODEL, part),
+            *(cpu.compare(case, STAND_IN_MODEL, gateway, floor, part) for case in CASES),
+            *growth.measure_histories(gateway, floor, STAND_IN_MODEL, part),
+            *growth.measure_arguments(calling, floor, STAND_IN_MODEL, part),
+            watched.compare(gateway, STAND_IN_MODEL, part),
+        ]
+
+
+def measure_crowds(floor: Server, part: float, codex_rates: list[Rate]) -> list[Row]:
+    held_s = max(round(10 * part), 2)
+    with run_crowd_gateway(128) as gateway:
+        rows = [
+            *throughput.measure(gateway, floor, STAND_IN_MODEL, part, codex_rates),
+            *held.measure(gateway, floor, STAND_IN_MODEL, 100, held_s),
+        ]
+    streams = max(round(500 * part), 150)
+    with run_crowd_gateway(streams + 12) as gateway:
+        return [*rows, *held.measure(gateway, floor, STAND_IN_MODEL, streams, held_s)]
+
+
+def run_crowd_gateway(processes: int) -> contextlib.AbstractContextManager[Server]:
     # All warm before the clock runs, and no room for more: none is started while it does.
-    processes = str(round(128 * part))
-    settings = {"PROXY_MAX_PROCESSES": processes, "PROXY_WARM_PROCESSES": processes}
-    with run_stand_in_gateway(**settings) as gateway:
-        return held.compare(gateway, floor, STAND_IN_MODEL, round(100 * part), max(round(10 * part), 2))
+    limits = dict.fromkeys(("PROXY_MAX_PROCESSES", "PROXY_WARM_PROCESSES", "PROXY_MAX_QUEUE"), str(processes))
+    return run_stand_in_gateway(**limits)
 
 
 def describe_run(took_s: float, quick: bool) -> str:

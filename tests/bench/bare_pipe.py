@@ -20,10 +20,11 @@ PARKED = {TOOL_CALL, "rawResponse/completed"}
 
 
 class FirstToken(NamedTuple):
-    """The seconds to a turn's first delta, from opening its thread and from its history on."""
+    """The seconds to a turn's first delta, from opening its thread and from its history on; and its end."""
 
     from_thread_s: float
     from_turn_s: float
+    whole_s: float
 
 
 class BarePipe:
@@ -40,7 +41,7 @@ class BarePipe:
         self._start_turn(thread_id, script)
         first_s = self._read_first_delta()
         self._read_end()
-        return FirstToken(first_s - asked_s, first_s - opened_s)
+        return FirstToken(first_s - asked_s, first_s - opened_s, time.perf_counter() - opened_s)
 
     def time_result(self, script: str, result: str) -> float:
         """Run a turn that calls a tool; the seconds from the call's answer to the first delta."""

@@ -3,9 +3,8 @@
 import json
 import statistics
 
-from tests.bench.cpu import CHAT
 from tests.bench.crowd import ask_at_once
-from tests.bench.load import DELTA, Reply, build_chat
+from tests.bench.load import CHAT, DELTA, Reply, build_chat
 from tests.bench.servers import Server
 from tests.bench.table import Row
 from tests.support.sse import DONE, read_deltas

@@ -4,8 +4,7 @@ import json
 import time
 from typing import Any
 
-from tests.bench.cpu import CHAT
-from tests.bench.load import Client, Reply, build_conversation, build_script
+from tests.bench.load import CHAT, PARAMETERS, Client, Reply, build_conversation, build_script
 
 Message = dict[str, Any]
 
@@ -15,7 +14,6 @@ SCRIPT = build_script(3)
 CALLING_SCRIPT = json.dumps(
     [{"call": {"name": "look_up", "arguments": '{"query":"all"}'}}, {"then": json.loads(SCRIPT)}]
 )
-PARAMETERS = {"type": "object", "properties": {"query": {"type": "string"}}}
 ABOUT_TOOL = {"name": "look_up", "description": "Looks something up."}
 TOOL = {"type": "function", "function": {**ABOUT_TOOL, "parameters": PARAMETERS}}
 #: The same, as codex takes it.

@@ -3,68 +3,62 @@
 import contextlib
 import statistics
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from tests.bench.load import FRAMES_AROUND, Client, build_chat, build_script
+from tests.bench.cases import Case
+from tests.bench.load import Client
 from tests.bench.processes import read_cpu_s, set_apart
 from tests.bench.servers import Server
 from tests.bench.table import Row
 
-CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
 ROUNDS = 9
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One kind of request, and how often it is sent in a round."""
+class Cost(NamedTuple):
+    """Milliseconds of CPU for a request."""
 
-    what: str
-    deltas: int
-    requests: int
-    pause_s: float = 0.0
-    is_stream: bool = True
-    goal: float | None = None
-
-    @property
-    def floor_path(self) -> str:
-        return f"/stream/{self.deltas}/{self.pause_s}" if self.is_stream else "/body"
-
-    def build_request(self, model: str) -> bytes:
-        options = {"pause_s": self.pause_s} if self.pause_s else {}
-        return build_chat(model, build_script(self.deltas, **options), self.is_stream)
-
-
-# A hundred a round: as many turns as a codex process serves, so that each round pays for one replacement.
-CASES = (
-    Case("one-delta stream", 1, 100, goal=2.0),
-    Case("100-delta stream, ready together", 100, 100, goal=1.2),
-    Case("100-delta stream, 1 ms apart (floor too)", 100, 8, pause_s=0.001),
-    Case("1,000-delta stream, ready together", 1000, 20),
-    Case("non-stream, one delta", 1, 100, is_stream=False),
-)
-CODEX_CASES = (
-    Case("one-delta stream, real codex", 1, 50),
-    Case("100-delta stream, real codex", 100, 20),
-)
+    ours_ms: float
+    floor_ms: float
+    ratio: float
+    #: Of a stream; nothing of a body.
+    frames: int
 
 
 def compare(case: Case, model: str, gateway: Server, floor: Server, part: float) -> Row:
+    return build_row(case, measure(case, model, gateway, floor, part))
+
+
+def measure(case: Case, model: str, gateway: Server, floor: Server, part: float) -> Cost:
     """Run the rounds in turns; the ratio is the median of the rounds' ratios."""
-    requests = max(round(case.requests * part), 4)
-    body = case.build_request(model)
-    with open_load(gateway, CHAT, body) as run_gateway, open_load(floor, case.floor_path, body) as run_floor:
+    requests = max(round(case.requests * part), 2)
+    body = case.build(model)
+    floor_path, frames = teach_floor(floor, ask_once(gateway, case.path, body), case.deltas, case.pause_s)
+    with (
+        open_load(gateway, case.path, body) as run_gateway,
+        open_load(floor, floor_path, body) as run_floor,
+    ):
         run_gateway(3)
         run_floor(3)
         rounds = [(run_gateway(requests), run_floor(requests)) for _ in range(ROUNDS)]
-    ratio = statistics.median(ours / theirs for ours, theirs in rounds)
-    return Row(
-        f"worker CPU, {case.what}",
-        describe(case, statistics.median(ours for ours, _ in rounds)),
-        describe(case, statistics.median(theirs for _, theirs in rounds)) + " (floor)",
-        f"{ratio:.2f}x",
-        f"≤ {case.goal:.1f}x" if case.goal else "-",
-        ratio <= case.goal if case.goal else None,
-    )
+    ours, theirs = zip(*rounds, strict=True)
+    ratio = statistics.median(mine / its for mine, its in rounds)
+    return Cost(statistics.median(ours), statistics.median(theirs), ratio, frames)
+
+
+def ask_once(server: Server, path: str, body: bytes) -> bytes:
+    with contextlib.closing(Client(server.port)) as client:
+        return client.post(path, body).data
+
+
+def teach_floor(floor: Server, answer: bytes, deltas: int = 1, pause_s: float = 0.0) -> tuple[str, int]:
+    """Have the floor know an answer of the gateway's; the path where it gives it, and a stream's frames."""
+    name = ask_once(floor, "/learn", answer).decode()
+    if answer.startswith(b"{"):
+        return f"/body/{name}", 0
+    frames = answer.count(b"\n\n")
+    if frames < deltas:
+        raise RuntimeError(f"{deltas} deltas came as {frames} frames: no measure for the floor")
+    return f"/stream/{name}/{pause_s:f}", frames
 
 
 @contextlib.contextmanager
@@ -83,7 +77,17 @@ def open_load(server: Server, path: str, body: bytes) -> Iterator[Callable[[int]
         yield run
 
 
-def describe(case: Case, request_ms: float) -> str:
-    if not case.is_stream:
-        return f"{request_ms:.2f} ms"
-    return f"{request_ms:.2f} ms, {request_ms / (case.deltas + FRAMES_AROUND):.3f} ms a frame"
+def build_row(case: Case, cost: Cost) -> Row:
+    frames = cost.frames if case.deltas else 0
+    return Row(
+        f"worker CPU, {case.what}",
+        describe(cost.ours_ms, frames),
+        f"{describe(cost.floor_ms, frames)} (floor)",
+        f"{cost.ratio:.2f}x",
+        f"≤ {case.goal:.1f}x" if case.goal else "-",
+        cost.ratio <= case.goal if case.goal else None,
+    )
+
+
+def describe(request_ms: float, frames: int) -> str:
+    return f"{request_ms:.2f} ms" + (f", {request_ms / frames:.3f} ms a frame" if frames else "")

@@ -5,8 +5,7 @@ import statistics
 from tests.bench import memory
 from tests.bench.bare_pipe import BareCodex, BarePipe, FirstToken
 from tests.bench.continuations import CALLING_SCRIPT, DYNAMIC_TOOL, RESULT, SCRIPT, Talk, read_first_token
-from tests.bench.cpu import CHAT, RESPONSES
-from tests.bench.load import Client, build_chat, build_responses
+from tests.bench.load import CHAT, RESPONSES, TEN_TOOLS, Client, build_chat, build_responses
 from tests.bench.processes import find_children
 from tests.bench.rounds import (
     FASTER,
@@ -25,17 +24,6 @@ WARM_GOAL = build_extra_goal(5)
 # Tools should cost the first token nothing but their own tokens; the machine is not that quiet.
 TOOLS_GOAL = build_extra_goal(2)
 STORING_GOAL = build_ratio_goal(1.05)
-TOOLS = [
-    {
-        "type": "function",
-        "function": {
-            "name": f"tool_{number}",
-            "description": "Looks something up.",
-            "parameters": {"type": "object", "properties": {"query": {"type": "string"}}},
-        },
-    }
-    for number in range(10)
-]
 # A process opens its next thread like its last: of requests that differ, the first has to open its own.
 RUN = 6
 
@@ -60,9 +48,17 @@ def build_warm_takes(gateway: Server, model: str, pipe: BarePipe) -> list[Take]:
 
     def take_bare() -> dict[str, float]:
         taken: FirstToken = pipe.time_turn(SCRIPT)
-        return {"bare, opening": taken.from_thread_s, "bare, open": taken.from_turn_s}
+        return {
+            "bare, opening": taken.from_thread_s,
+            "bare, open": taken.from_turn_s,
+            "bare, whole": taken.whole_s,
+        }
 
-    return [lambda: {"warm": read_first_token(client.post(CHAT, body), "warm")}, take_bare]
+    def take_warm() -> dict[str, float]:
+        reply = client.post(CHAT, body)
+        return {"warm": read_first_token(reply, "warm"), "warm, whole": reply.took_s}
+
+    return [take_warm, take_bare]
 
 
 def build_continuing_takes(gateways: CodexGateways, model: str, pipe: BarePipe) -> list[Take]:
@@ -101,14 +97,18 @@ def build_rows(times: dict[str, float]) -> list[Row]:
         ("parked turn", "parked", "replayed", "gateway, the same replayed", FASTER),
         ("follow-up on its own thread", "followed", "retold", "gateway, history told anew", None),
     )
+    whole = "whole answer, real codex, warm process"
     return [
-        build_row(FIRST + what, times[ours], times[beside], words, goal)
-        for what, ours, beside, words, goal in pairs
+        *(
+            build_row(FIRST + what, times[ours], times[beside], words, goal)
+            for what, ours, beside, words, goal in pairs
+        ),
+        build_row(whole, times["warm, whole"], times["bare, whole"], "bare pipe, its thread open"),
     ]
 
 
 def compare_tools(gateway: Server, model: str, samples: int) -> Row:
-    chats = [build_chat(model, SCRIPT, stream=True, **more) for more in ({"tools": TOOLS}, {})]
+    chats = [build_chat(model, SCRIPT, stream=True, **more) for more in ({"tools": TEN_TOOLS}, {})]
     with_ms, without_ms = time_in_turns(gateway, CHAT, chats, samples)
     return build_row(FIRST + "ten tools declared", with_ms, without_ms, "gateway, no tools", TOOLS_GOAL)
 

@@ -1,17 +1,19 @@
-"""Many streams held open at a slow pace: the share of a core that the worker takes for them."""
+"""Many streams held open at a slow pace: the worker's share of a core, and its memory."""
 
-import time
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from tests.bench.cpu import CHAT
-from tests.bench.crowd import ask_at_once
-from tests.bench.load import DELTA, Reply, build_chat, build_script
-from tests.bench.processes import read_cpu_s, set_apart
+from tests.bench.cpu import ask_once, teach_floor
+from tests.bench.load import CHAT, build_chat, build_script
+from tests.bench.processes import read_cpu_s, read_peak_mb, read_rss_mb, set_apart
 from tests.bench.servers import Server
+from tests.bench.swarm import Order, send_swarm
 from tests.bench.table import Row
 
 FRAMES_PER_S = 10
-GOAL = 0.6
+#: Of a core, for as many streams.
+GOALS = {100: 0.6}
+MEMORY_GOAL_MB = 150
 
 
 class Held(NamedTuple):
@@ -26,31 +28,40 @@ class Held(NamedTuple):
         return f"{self.cpu_share:.0%} of a core; {words}"
 
 
-def compare(gateway: Server, floor: Server, model: str, streams: int, held_s: int) -> Row:
+def measure(gateway: Server, floor: Server, model: str, streams: int, held_s: int) -> Iterator[Row]:
     """As many streams, as long and at the same pace, of the gateway and of the floor."""
+    goal = GOALS.get(streams, 1.0)
     deltas, pause_s = held_s * FRAMES_PER_S, 1 / FRAMES_PER_S
+    answer = ask_once(gateway, CHAT, build_chat(model, build_script(deltas), stream=True))
+    floor_path, _ = teach_floor(floor, answer, deltas, pause_s)
     body = build_chat(model, build_script(deltas, pause_s=pause_s), stream=True)
-    ours = hold(gateway, CHAT, [body] * streams, deltas)
-    theirs = hold(floor, f"/stream/{deltas}/{pause_s}", [body] * streams, deltas)
-    return Row(
+    idle_mb = read_rss_mb(gateway.worker_pid)
+    ours = hold(gateway, Order(gateway.port, CHAT, streams, streams, deltas), body)
+    theirs = hold(floor, Order(floor.port, floor_path, streams, streams, deltas), body)
+    yield Row(
         f"worker CPU, {streams} streams held, {FRAMES_PER_S} frames/s each",
         ours.describe(),
         f"{theirs.describe()} (floor)",
         f"{ours.cpu_share / theirs.cpu_share:.2f}x",
-        f"< {GOAL:.0%} of a core, all whole",
-        ours.cpu_share < GOAL and ours.whole == streams,
+        f"< {goal:.0%} of a core, all whole",
+        ours.whole == streams and ours.cpu_share < goal,
+    )
+    peak_mb = read_peak_mb(gateway.worker_pid)
+    yield Row(
+        f"worker memory at its most, {streams} streams held",
+        f"{peak_mb:.1f} MB",
+        f"{idle_mb:.1f} MB (before them)",
+        f"{peak_mb - idle_mb:+.1f} MB",
+        goal=f"< {MEMORY_GOAL_MB} MB",
+        met=peak_mb < MEMORY_GOAL_MB,
     )
 
 
-def hold(server: Server, path: str, bodies: list[bytes], deltas: int) -> Held:
+def hold(server: Server, order: Order, body: bytes) -> Held:
     """From the first request to the last frame."""
     set_apart(server.worker_pid)
-    began_s, cpu_before_s = time.monotonic(), read_cpu_s(server.worker_pid)
-    replies = ask_at_once(server, path, bodies)
-    cpu_s, took_s = read_cpu_s(server.worker_pid) - cpu_before_s, time.monotonic() - began_s
-    whole = [reply for reply in replies if reply and is_whole(reply, deltas)]
-    return Held(len(bodies), len(whole), cpu_s / took_s, max((reply.took_s for reply in whole), default=0))
-
-
-def is_whole(reply: Reply, deltas: int) -> bool:
-    return reply.data.count(DELTA.encode()) == deltas and reply.data.endswith(b"data: [DONE]\n\n")
+    before_s = read_cpu_s(server.worker_pid)
+    outcome = send_swarm(order, body)
+    cpu_s = read_cpu_s(server.worker_pid) - before_s
+    slowest_s = max(outcome.whole_s, default=0)
+    return Held(order.clients, len(outcome.whole_s), cpu_s / outcome.took_s, slowest_s)

@@ -1,4 +1,4 @@
-"""The one client: keep-alive, reads a stream as it comes."""
+"""The one client: keep-alive, reads a stream as it comes. And what it asks."""
 
 import http.client
 import json
@@ -6,8 +6,20 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
 DELTA = "word "
-FRAMES_AROUND = 3  # the role, the finish reason, [DONE]
+PARAMETERS = {"type": "object", "properties": {"query": {"type": "string"}}}
+TEN_TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": f"tool_{number}",
+            "description": "Looks something up.",
+            "parameters": PARAMETERS,
+        },
+    }
+    for number in range(10)
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +63,23 @@ class Client:
 
 
 def build_script(deltas: int, **options: Any) -> str:
-    """The prompt that makes either double say so many deltas."""
-    if options:
-        return json.dumps([{"say": [DELTA] * deltas, **options}])
-    return json.dumps([{"repeat": {"say": [DELTA], "times": deltas}}])
+    """The prompt that makes every double say so many deltas."""
+    return json.dumps([{"repeat": {"say": [DELTA], "times": deltas, **options}}])
+
+
+def build_calling_script(argument_bytes: int) -> str:
+    """The prompt that makes the quick stand-in call `look_up` with so long a query."""
+    return json.dumps([{"call": {"argument_bytes": argument_bytes}}])
 
 
 def build_chat(model: str, script: str, stream: bool, **more: Any) -> bytes:
     return build_conversation(model, [{"role": "user", "content": script}], stream, **more)
+
+
+def build_history(messages: int, chars: int) -> list[dict[str, Any]]:
+    """So many messages of one conversation, each of so many characters."""
+    text = "Lorem ipsum. " * (chars // 13)
+    return [{"role": ("user", "assistant")[number % 2], "content": text} for number in range(messages)]
 
 
 def build_conversation(model: str, messages: list[dict[str, Any]], stream: bool, **more: Any) -> bytes:

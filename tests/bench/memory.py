@@ -3,8 +3,7 @@
 import statistics
 import time
 
-from tests.bench.cpu import CHAT
-from tests.bench.load import Client, build_chat, build_script
+from tests.bench.load import CHAT, Client, build_chat, build_script
 from tests.bench.processes import find_children, read_cpu_s, read_private_mb, read_rss_mb
 from tests.bench.servers import Server, wait_until
 from tests.bench.table import Row

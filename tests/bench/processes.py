@@ -18,6 +18,11 @@ def read_rss_mb(pid: int) -> float:
     return _sum_kb(PROC / str(pid) / "status", ("VmRSS:",)) / 1024
 
 
+def read_peak_mb(pid: int) -> float:
+    """The most resident memory that it ever had."""
+    return _sum_kb(PROC / str(pid) / "status", ("VmHWM:",)) / 1024
+
+
 def read_private_mb(pid: int) -> float:
     """What the process has for itself; the pages of the binary that several processes map are not in it."""
     return _sum_kb(PROC / str(pid) / "smaps_rollup", ("Private_Clean:", "Private_Dirty:")) / 1024

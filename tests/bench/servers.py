@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tests.bench.load import Client
-from tests.bench.processes import find_children
+from tests.bench.processes import CORES, find_children
+from tests.bench.recording import install_quick_codex
 
 ROOT = pathlib.Path(__file__).parents[2]
 STATE = ROOT / ".bench-state"
-STAND_IN = ROOT / "tests" / "support" / "stand_in.py"
 GUNICORN = ["-m", "gunicorn", "-c", str(ROOT / "config" / "gunicorn.conf.py")]
-# A hundred stand-ins are a hundred interpreters to start, one after the other.
+# Hundreds of stand-ins are as many interpreters to start, one after the other.
 WARM_WITHIN_S = 120
 #: By the names of CodexGateways.
 CODEX_SETTINGS = {
@@ -55,7 +55,8 @@ def run_floor() -> Iterator[Server]:
 
 @contextlib.contextmanager
 def run_stand_in_gateway(**settings: str) -> Iterator[Server]:
-    environment = {"CODEX_BIN": str(STAND_IN), "PROXY_STATE_DIR": str(STATE / "stand-in"), **settings}
+    binary = install_quick_codex(STATE, CORES[1:])
+    environment = {"CODEX_BIN": str(binary), "PROXY_STATE_DIR": str(STATE / "stand-in"), **settings}
     with run_gunicorn("wsgi:app", environment) as server:
         wait_until(lambda: is_warm(server), WARM_WITHIN_S)
         yield server

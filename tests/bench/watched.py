@@ -8,8 +8,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from tests.bench.cpu import CHAT, ROUNDS, open_load
-from tests.bench.load import build_chat, build_script
+from tests.bench.cpu import ROUNDS, open_load
+from tests.bench.load import CHAT, build_chat, build_script
 from tests.bench.processes import read_cpu_s
 from tests.bench.servers import Server
 from tests.bench.table import Row
