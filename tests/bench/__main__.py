@@ -9,7 +9,18 @@ import time
 from importlib.metadata import version
 from typing import NamedTuple
 
-from tests.bench import burst, cpu, first_token, growth, held, memory, throughput, tool_core, watched
+from tests.bench import (
+    burst,
+    cpu,
+    first_token,
+    growth,
+    held,
+    hot_paths,
+    memory,
+    throughput,
+    tool_core,
+    watched,
+)
 from tests.bench.cases import CASES, CODEX_CASES
 from tests.bench.servers import (
     STATE,
@@ -27,28 +38,39 @@ from tests.bench.throughput import Rate
 STAND_IN_MODEL = "gpt-5.5"
 CODEX_MODEL = "scripted-model"
 QUICK = 0.1
+PROFILE = "python -m tests.bench --profile"
 
 
 def main() -> None:
     options = read_options()
+    part = QUICK if options.quick else 1
     began_s = time.monotonic()
     shutil.rmtree(STATE, ignore_errors=True)
     STATE.mkdir(mode=0o700)
     try:
-        rows = measure(QUICK if options.quick else 1)
+        result = profile(part, options.stacks) if options.profile else render(measure(part))
     finally:
         shutil.rmtree(STATE, ignore_errors=True)
-    text = f"{render(rows)}\n\n{describe_run(time.monotonic() - began_s, options.quick)}"
+    text = f"{result}\n\n{describe_run(time.monotonic() - began_s, options.quick)}"
     print(text)
     if options.write:
-        replace_section(options.write, text)
+        replace_section(options.write, text, PROFILE if options.profile else "make bench")
 
 
 def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer requests: a look, not a measurement")
     parser.add_argument("--write", type=pathlib.Path, metavar="FILE", help="put the table into this document")
+    parser.add_argument("--profile", action="store_true", help="tell instead where the worker's time goes")
+    parser.add_argument(
+        "--stacks", type=pathlib.Path, metavar="FOLDER", help="and keep what it was seen doing"
+    )
     return parser.parse_args()
+
+
+def profile(part: float, folder: pathlib.Path | None) -> str:
+    with run_stand_in_gateway("tests.bench.sampled:app") as gateway:
+        return hot_paths.measure(gateway, STAND_IN_MODEL, part, folder)
 
 
 def measure(part: float) -> list[Row]:

@@ -54,10 +54,10 @@ def run_floor() -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def run_stand_in_gateway(**settings: str) -> Iterator[Server]:
+def run_stand_in_gateway(app: str = "wsgi:app", **settings: str) -> Iterator[Server]:
     binary = install_quick_codex(STATE, CORES[1:])
     environment = {"CODEX_BIN": str(binary), "PROXY_STATE_DIR": str(STATE / "stand-in"), **settings}
-    with run_gunicorn("wsgi:app", environment) as server:
+    with run_gunicorn(app, environment) as server:
         wait_until(lambda: is_warm(server), WARM_WITHIN_S)
         yield server
 

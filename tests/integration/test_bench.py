@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from app.backend.calls import UNREAD_NOTIFICATIONS
-from tests.bench import burst, cpu, recording, servers, watched
+from tests.bench import burst, cpu, hot_paths, recording, servers, watched
+from tests.bench.cases import DELTA_CASES
 from tests.bench.crowd import ask_at_once
 from tests.bench.load import DELTA, Reply
 from tests.bench.swarm import Order, send_swarm
@@ -135,3 +136,39 @@ def test_who_watches_costs_the_api_next_to_nothing(
         watched_ms, alone_ms = watched.measure_looks(gateway, 4)
     assert row.goal == "≤ 1.05x"
     assert watched_ms - alone_ms <= 5
+
+
+STACKS = """\
+gunicorn/app.py:run;app/handlers/chat.py:ask;orjson/dump.py:dump 3
+gunicorn/app.py:run;app/lib/turn.py:feed 1
+gunicorn/app.py:run;app/lib/turn.py:end 1
+gunicorn/app.py:run;threading.py:wait 5"""
+
+
+@pytest.mark.parametrize(
+    ("by_room", "shares"),
+    [
+        pytest.param(True, {"gunicorn": 0.5, "app/handlers": 0.3, "app/lib": 0.2}, id="rooms"),
+        pytest.param(
+            False,
+            {
+                "gunicorn/app.py:run": 0.5,
+                "app/handlers/chat.py:ask": 0.3,
+                "app/lib/turn.py:feed": 0.1,
+                "app/lib/turn.py:end": 0.1,
+            },
+            id="functions",
+        ),
+    ],
+)
+def test_time_is_whose_code_spends_it(by_room: bool, shares: dict[str, float]) -> None:
+    assert hot_paths.find_shares(STACKS, by_room) == shares
+
+
+def test_the_sampler_sees_the_worker_s_stacks(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(servers, "STATE", tmp_path)
+    with servers.run_stand_in_gateway("tests.bench.sampled:app") as gateway:
+        stacks = hot_paths.sample(gateway, DELTA_CASES[100], "gpt-5.5", 100)
+    assert "app" in {room.partition("/")[0] for room in hot_paths.find_shares(stacks, by_room=True)}
