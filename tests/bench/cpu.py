@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tests.bench.cases import Case
 from tests.bench.load import Client
-from tests.bench.processes import read_cpu_s, set_apart
+from tests.bench.processes import read_settled_cpu_s, set_apart
 from tests.bench.servers import Server
 from tests.bench.table import Row
 
@@ -68,10 +68,10 @@ def open_load(server: Server, path: str, body: bytes) -> Iterator[Callable[[int]
     def run(requests: int) -> float:
         """Send so many, one after the other; the worker's CPU milliseconds for each."""
         set_apart(server.worker_pid)
-        before_s = read_cpu_s(server.worker_pid)
+        before_s = read_settled_cpu_s(server.worker_pid)
         for _ in range(requests):
             client.post(path, body)
-        return (read_cpu_s(server.worker_pid) - before_s) * 1000 / requests
+        return (read_settled_cpu_s(server.worker_pid) - before_s) * 1000 / requests
 
     with contextlib.closing(client):
         yield run

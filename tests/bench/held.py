@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from tests.bench.cpu import ask_once, teach_floor
 from tests.bench.load import CHAT, build_chat, build_script
-from tests.bench.processes import read_cpu_s, read_peak_mb, read_rss_mb, set_apart
+from tests.bench.processes import read_peak_mb, read_rss_mb, read_settled_cpu_s, set_apart
 from tests.bench.servers import Server
 from tests.bench.swarm import Order, send_swarm
 from tests.bench.table import Row
@@ -60,8 +60,8 @@ def measure(gateway: Server, floor: Server, model: str, streams: int, held_s: in
 def hold(server: Server, order: Order, body: bytes) -> Held:
     """From the first request to the last frame."""
     set_apart(server.worker_pid)
-    before_s = read_cpu_s(server.worker_pid)
+    before_s = read_settled_cpu_s(server.worker_pid)
     outcome = send_swarm(order, body)
-    cpu_s = read_cpu_s(server.worker_pid) - before_s
+    cpu_s = read_settled_cpu_s(server.worker_pid) - before_s
     slowest_s = max(outcome.whole_s, default=0)
     return Held(order.clients, len(outcome.whole_s), cpu_s / outcome.took_s, slowest_s)

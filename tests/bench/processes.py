@@ -6,12 +6,26 @@ import pathlib
 import time
 
 PROC = pathlib.Path("/proc")
+RUNNING = "R"
+SETTLED_WITHIN_S, LOOK_AGAIN_S = 1.0, 0.001
 CORES = sorted(os.sched_getaffinity(0))
 
 
 def read_cpu_s(pid: int) -> float:
     """User and system time of all threads: utime + stime of /proc/PID/stat, without its 10 ms grain."""
     return time.clock_gettime((~pid << 3) | 2)  # clock_getcpuclockid(3), which Python does not offer
+
+
+def read_settled_cpu_s(pid: int) -> float:
+    """The same, once the process has nothing to do.
+
+    The clock of a process that runs on another core lags by up to a tick: what it used since then is added
+    when it stops. A worker that gave an answer tidies up behind it, and a round may be no longer than a tick.
+    """
+    deadline_s = time.monotonic() + SETTLED_WITHIN_S
+    while _read_state(pid) == RUNNING and time.monotonic() < deadline_s:
+        time.sleep(LOOK_AGAIN_S)
+    return read_cpu_s(pid)
 
 
 def read_rss_mb(pid: int) -> float:
@@ -48,9 +62,17 @@ def _sum_kb(path: pathlib.Path, names: tuple[str, ...]) -> int:
     return sum(int(words[1]) for words in lines if words[0] in names)
 
 
+def _read_state(pid: int) -> str:
+    return _read_stat(PROC / str(pid) / "stat")[0]
+
+
 def _read_parent(stat: pathlib.Path) -> int | None:
     try:
-        text = stat.read_text()
+        return int(_read_stat(stat)[1])
     except (FileNotFoundError, ProcessLookupError):
         return None  # it ended since it was listed
-    return int(text.rpartition(")")[2].split()[1])
+
+
+def _read_stat(stat: pathlib.Path) -> list[str]:
+    """What stands behind the name, which may hold anything."""
+    return stat.read_text().rpartition(")")[2].split()

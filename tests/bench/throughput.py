@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tests.bench.cpu import ask_once, teach_floor
 from tests.bench.load import CHAT, RESPONSES, TEN_TOOLS, build_chat, build_responses, build_script
-from tests.bench.processes import read_cpu_s, set_apart
+from tests.bench.processes import read_settled_cpu_s, set_apart
 from tests.bench.servers import Server
 from tests.bench.swarm import Order, Outcome, send_swarm
 from tests.bench.table import Row
@@ -101,11 +101,11 @@ def compare(
 
 def send(server: Server, order: Order, body: bytes) -> Rate:
     set_apart(server.worker_pid)
-    before_s = read_cpu_s(server.worker_pid)
+    before_s = read_settled_cpu_s(server.worker_pid)
     outcome = send_swarm(order, body)
     if outcome.failed:
         raise RuntimeError(f"{outcome.failed} of {order.requests} answers on {order.path} were not whole")
-    return Rate(outcome, (read_cpu_s(server.worker_pid) - before_s) * 1000 / order.requests)
+    return Rate(outcome, (read_settled_cpu_s(server.worker_pid) - before_s) * 1000 / order.requests)
 
 
 def build_row(crowd: Crowd, ours: list[Rate], theirs: list[Rate]) -> Row:

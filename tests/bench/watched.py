@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from tests.bench.cpu import ROUNDS, open_load
 from tests.bench.load import CHAT, build_chat, build_script
-from tests.bench.processes import read_cpu_s
+from tests.bench.processes import read_settled_cpu_s
 from tests.bench.servers import Server
 from tests.bench.table import Row
 
@@ -44,9 +44,9 @@ def measure_looks(gateway: Server, period_s: float) -> tuple[float, float]:
     """The worker's CPU milliseconds for a second in which nobody asks for anything, watched and alone."""
 
     def wait(_: int) -> float:
-        before_s = read_cpu_s(gateway.worker_pid)
+        before_s = read_settled_cpu_s(gateway.worker_pid)
         time.sleep(period_s)
-        return (read_cpu_s(gateway.worker_pid) - before_s) * 1000 / period_s
+        return (read_settled_cpu_s(gateway.worker_pid) - before_s) * 1000 / period_s
 
     return run_watched(gateway, wait, 0), wait(0)
 

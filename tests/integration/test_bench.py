@@ -4,12 +4,14 @@ import json
 import os
 import pathlib
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 
 from app.backend.calls import UNREAD_NOTIFICATIONS
-from tests.bench import burst, cpu, hot_paths, recording, servers, watched
+from tests.bench import burst, cpu, hot_paths, processes, recording, servers, watched
 from tests.bench.cases import DELTA_CASES
 from tests.bench.crowd import ask_at_once
 from tests.bench.load import DELTA, Reply
@@ -136,6 +138,29 @@ def test_who_watches_costs_the_api_next_to_nothing(
         watched_ms, alone_ms = watched.measure_looks(gateway, 4)
     assert row.goal == "≤ 1.05x"
     assert watched_ms - alone_ms <= 5
+
+
+BUSY_BEHIND = """
+import time
+input()
+print(flush=True)
+while time.process_time() < 0.1:
+    pass
+input()
+"""
+
+
+def test_what_a_process_does_behind_its_answer_is_counted() -> None:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", BUSY_BEHIND], stdin=pipe, stdout=pipe) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        cpu_s = processes.read_settled_cpu_s(process.pid)
+        process.stdin.write(b"\n")
+    assert cpu_s >= 0.1
 
 
 STACKS = """\
