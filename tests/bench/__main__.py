@@ -142,9 +142,10 @@ def measure_crowds(floor: Server, part: float, codex_rates: list[Rate]) -> list[
 
 
 def run_crowd_gateway(processes: int) -> contextlib.AbstractContextManager[Server]:
-    # All warm before the clock runs, and no room for more: none is started while it does.
+    # All warm before the clock runs, and no room for more: none is started while it does. Whoever waits for
+    # others to begin waits as long as it takes.
     limits = dict.fromkeys(("PROXY_MAX_PROCESSES", "PROXY_WARM_PROCESSES", "PROXY_MAX_QUEUE"), str(processes))
-    return run_stand_in_gateway(**limits)
+    return run_stand_in_gateway(**limits, PROXY_QUEUE_TIMEOUT_MS="60000")
 
 
 def describe_run(took_s: float, quick: bool) -> str:

@@ -39,7 +39,7 @@ def measure(case: Case, model: str, gateway: Server, floor: Server, part: float)
     ):
         run_gateway(3)
         run_floor(3)
-        rounds = [(run_gateway(requests), run_floor(requests)) for _ in range(ROUNDS)]
+        rounds = [(run_gateway(requests), run_floor(requests)) for _ in range(max(round(ROUNDS * part), 3))]
     ours, theirs = zip(*rounds, strict=True)
     ratio = statistics.median(mine / its for mine, its in rounds)
     return Cost(statistics.median(ours), statistics.median(theirs), ratio, frames)

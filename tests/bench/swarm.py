@@ -35,6 +35,8 @@ class Order:
 @dataclass(slots=True)
 class Outcome:
     took_s: float = 0.0
+    #: Of the clients, all together.
+    cpu_s: float = 0.0
     failed: int = 0
     first_s: list[float] = field(default_factory=list)
     whole_s: list[float] = field(default_factory=list)
@@ -105,7 +107,8 @@ def swarm(order: Order, body: bytes) -> Outcome:
 
 
 def run(order: Order, visitors: dict[int, Visitor], request: bytes) -> Outcome:
-    outcome, unsent, began_s = Outcome(), order.requests, time.perf_counter()
+    outcome, unsent = Outcome(), order.requests
+    began_s, cpu_before_s = time.perf_counter(), time.process_time()
     with select.epoll() as watch:
         for fd, visitor in visitors.items():
             watch.register(fd, select.EPOLLIN)
@@ -124,7 +127,7 @@ def run(order: Order, visitors: dict[int, Visitor], request: bytes) -> Outcome:
                 else:
                     watch.unregister(fd)
                     asking -= 1
-    outcome.took_s = time.perf_counter() - began_s
+    outcome.took_s, outcome.cpu_s = time.perf_counter() - began_s, time.process_time() - cpu_before_s
     return outcome
 
 

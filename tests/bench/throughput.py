@@ -94,7 +94,10 @@ def compare(
     )
     send(gateway, order, body)
     send(floor, floor_order, body)
-    rounds = [(send(gateway, order, body), send(floor, floor_order, body)) for _ in range(ROUNDS)]
+    rounds = [
+        (send(gateway, order, body), send(floor, floor_order, body))
+        for _ in range(max(round(ROUNDS * part), 1))
+    ]
     ours, theirs = zip(*rounds, strict=True)
     return list(ours), list(theirs)
 
@@ -152,4 +155,6 @@ def find_ratio(ours: list[Rate], theirs: list[Rate]) -> float:
 def describe(rates: list[Rate]) -> str:
     """The round in the middle."""
     rate = sorted(rates, key=lambda rate: rate.per_s)[len(rates) // 2]
-    return f"{rate.per_s:,.0f} requests/s, {rate.outcome.describe()}, CPU {rate.cpu_ms:.2f} ms"
+    clients_ms = rate.outcome.cpu_s * 1000 / len(rate.outcome.whole_s)
+    cpu = f"CPU {rate.cpu_ms:.2f} ms (clients {clients_ms:.2f} ms)"
+    return f"{rate.per_s:,.0f} requests/s, {rate.outcome.describe()}, {cpu}"
