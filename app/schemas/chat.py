@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import marshmallow as ma
 from marshmallow import fields, validate
 
 from app.lib.models import EFFORTS
@@ -15,7 +14,7 @@ from app.lib.request import TurnRequest
 from app.lib.tool_registry import ToolRegistry
 from app.schemas.chat_messages import read_messages
 from app.schemas.output_format import read_response_format
-from app.schemas.shared import BodySchema, ReasoningSchema, RequestRules, StrictBoolean
+from app.schemas.shared import BodySchema, Data, ReasoningSchema, RequestRules, SparseSchema, StrictBoolean
 from app.schemas.tools import (
     DeclaredTools,
     ReadBy,
@@ -27,10 +26,8 @@ from app.schemas.tools import (
     read_tools,
 )
 
-Data = dict[str, Any]
-
 # Accepted, since clients send them unasked, and named in `x-proxy-ignored-params`.
-IGNORED = (
+IGNORED = {
     "frequency_penalty",
     "logit_bias",
     "metadata",
@@ -47,7 +44,7 @@ IGNORED = (
     "user",
     "verbosity",
     "web_search_options",
-)
+}
 #: The names of one limit; the first that is given counts.
 LIMITS = ("max_completion_tokens", "max_tokens")
 #: What of a format is not as the client may expect.
@@ -102,23 +99,17 @@ def read_modalities(value: Any) -> bool:
     return any(each != "text" for each in value)
 
 
-class StreamOptionsSchema(ma.Schema):
-    class Meta:
-        unknown = ma.EXCLUDE
-
+class StreamOptionsSchema(SparseSchema):
     include_usage = StrictBoolean(load_default=False, allow_none=True)
 
 
 class ChatSchema(BodySchema):
-    class Meta:
-        unknown = ma.EXCLUDE
-
     model = fields.String(required=True, validate=validate.Length(1, 256))
     messages = ReadBy(read_messages, required=True)
     stream = StrictBoolean(load_default=False, allow_none=True)
-    stream_options = fields.Nested(StreamOptionsSchema, load_default=dict, allow_none=True)
+    stream_options = fields.Nested(StreamOptionsSchema, load_default=None, allow_none=True)
     n = fields.Integer(load_default=1, allow_none=True, strict=True)
-    reasoning = fields.Nested(ReasoningSchema, load_default=dict, allow_none=True)
+    reasoning = fields.Nested(ReasoningSchema, load_default=None, allow_none=True)
     reasoning_effort = fields.String(load_default=None, allow_none=True, validate=validate.OneOf(EFFORTS))
     tools = ReadBy(read_tools, load_default=None)
     functions = ReadBy(read_functions, load_default=None)
@@ -142,10 +133,9 @@ class ChatSchema(BodySchema):
         self._rules = rules
         self.fields["n"].validators = [validate.Range(1, rules.max_choices)]
 
-    @ma.post_load(pass_original=True)
-    def build(self, data: Data, original: Data, **kwargs: Any) -> ChatRequest:
+    def build(self, data: Data, original: Data) -> ChatRequest:
         turn = build_turn(data, self._rules)
-        named = {name for name in IGNORED if original.get(name) is not None}
+        named = {name for name in original.keys() & IGNORED if original[name] is not None}
         return ChatRequest(
             turn=turn,
             stream=bool(data["stream"]),

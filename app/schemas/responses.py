@@ -25,7 +25,7 @@ from app.lib.tool_registry import ChoiceMode
 from app.schemas.output_format import read_text_format
 from app.schemas.response_echo import build_echo
 from app.schemas.response_input import InputItem, read_input
-from app.schemas.shared import SUMMARIES, BodySchema, ReasoningSchema, RequestRules, StrictBoolean
+from app.schemas.shared import SUMMARIES, BodySchema, Data, ReasoningSchema, RequestRules, StrictBoolean
 from app.schemas.tools import (
     DeclaredTools,
     ReadBy,
@@ -37,10 +37,8 @@ from app.schemas.tools import (
     read_tool_choice,
 )
 
-Data = dict[str, Any]
-
 # Accepted, since clients send them unasked, and named in `x-proxy-ignored-params`.
-IGNORED = (
+IGNORED = {
     "context_management",
     "frequency_penalty",
     "max_tool_calls",
@@ -53,9 +51,9 @@ IGNORED = (
     "temperature",
     "top_p",
     "user",
-)
+}
 # Chat's, which clients send here by mistake.
-FOREIGN = ("functions", "max_completion_tokens", "max_tokens", "messages", "n", "response_format", "stop")
+FOREIGN = {"functions", "max_completion_tokens", "max_tokens", "messages", "n", "response_format", "stop"}
 ENCRYPTED = "reasoning.encrypted_content"
 # What else clients ask to have included; only these are named: a header takes no client's own words.
 UNINCLUDED = (
@@ -169,9 +167,6 @@ class ResponseReasoningSchema(ReasoningSchema):
 
 
 class ResponsesSchema(BodySchema):
-    class Meta:
-        unknown = ma.EXCLUDE
-
     model = fields.String(required=True, validate=validate.Length(1, 256))
     input = ReadBy(read_input, load_default=None)
     instructions = ReadBy(read_instructions, load_default=None)
@@ -179,7 +174,7 @@ class ResponsesSchema(BodySchema):
     store = StrictBoolean(load_default=True, allow_none=True)
     background = StrictBoolean(load_default=False, allow_none=True)
     previous_response_id = fields.String(load_default=None, allow_none=True, validate=validate.Length(1, 256))
-    reasoning = fields.Nested(ResponseReasoningSchema, load_default=dict, allow_none=True)
+    reasoning = fields.Nested(ResponseReasoningSchema, load_default=None, allow_none=True)
     reasoning_effort = fields.String(load_default=None, allow_none=True, validate=validate.OneOf(EFFORTS))
     tools = ReadBy(read_declared, load_default=None)
     tool_choice = ReadBy(read_tool_choice, load_default=None)
@@ -201,11 +196,10 @@ class ResponsesSchema(BodySchema):
         super().__init__(rules)
         self._rules = rules
 
-    @ma.post_load(pass_original=True)
-    def build(self, data: Data, original: Data, **kwargs: Any) -> ResponsesRequest:
+    def build(self, data: Data, original: Data) -> ResponsesRequest:
         validate_whole(data, original)
         turn = build_turn(data, self._rules)
-        named = {name for name in (*IGNORED, *FOREIGN) if original.get(name) is not None}
+        named = {name for name in original.keys() & (IGNORED | FOREIGN) if original[name] is not None}
         return ResponsesRequest(
             turn=turn,
             items=data["input"] or (),

@@ -12,6 +12,8 @@ from marshmallow import fields, validate
 from app.lib.models import EFFORTS
 from app.lib.request import ToolTransport
 
+Data = dict[str, Any]
+
 #: What of a message is a list of its own.
 PARTS = ("content", "tool_calls", "output", "summary")
 SUMMARIES = ("auto", "concise", "detailed", "none")
@@ -44,7 +46,27 @@ class StrictBoolean(fields.Field[bool]):
         return value
 
 
-class BodySchema(ma.Schema):
+class SparseSchema(ma.Schema):
+    """Loads as any schema does, up to the first fault; but most fields are absent, and these cost nothing."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._absent = {name: field.load_default for name, field in self.load_fields.items()}
+
+    def load(self, data: Any, **_: Any) -> Any:
+        if not isinstance(data, dict):
+            raise ma.ValidationError(self.error_messages["type"])
+        given = dict(self._absent)
+        for name, field in self.load_fields.items():
+            if name in data or field.required:
+                try:
+                    given[name] = field.deserialize(data.get(name, ma.missing), name, data)
+                except ma.ValidationError as error:
+                    raise ma.ValidationError({name: error.messages}) from error
+        return given
+
+
+class BodySchema(SparseSchema):
     """A body of either dialect, whose lists are counted before they are read."""
 
     def __init__(self, rules: RequestRules) -> None:
@@ -52,14 +74,20 @@ class BodySchema(ma.Schema):
         messages, tools = ("messages", "input", "instructions"), ("tools", "functions")
         self._most = dict.fromkeys(messages, rules.max_messages) | dict.fromkeys(tools, rules.max_tools)
 
-    @ma.pre_load
-    def count(self, data: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+    def load(self, data: Any, **_: Any) -> Any:
+        self._count(data)
+        return self.build(super().load(data), data)
+
+    def build(self, data: Data, original: Data) -> Any:
+        """What the body means, of its fields as they were read and as they came."""
+        raise NotImplementedError
+
+    def _count(self, data: Data) -> None:
         for name, most in self._most.items():
             items = data.get(name)
             if isinstance(items, list) and (len(items) > most or count_items(items) > most):
                 rule = f"Must not have more than {most:,} items, the parts of each counted."
                 raise ma.ValidationError({name: [rule]})
-        return data
 
 
 def count_items(items: list[Any]) -> int:
@@ -68,9 +96,6 @@ def count_items(items: list[Any]) -> int:
     return len(items) + sum(len(parts) for parts in lists if isinstance(parts, list))
 
 
-class ReasoningSchema(ma.Schema):
-    class Meta:
-        unknown = ma.EXCLUDE
-
+class ReasoningSchema(SparseSchema):
     effort = fields.String(load_default=None, allow_none=True, validate=validate.OneOf(EFFORTS))
     summary = fields.String(load_default=None, allow_none=True, validate=validate.OneOf(SUMMARIES))
