@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import flask
+from werkzeug.routing import MapAdapter
 
 from app.backend.codex import CodexBackend
 from app.handlers import (
@@ -46,9 +47,18 @@ SHARED_METERS = "PROMETHEUS_MULTIPROC_DIR"
 
 
 class Gateway(flask.Flask):
+    response_class = http.Reply
+
     def ensure_sync(self, func: Callable[..., Any]) -> Callable[..., Any]:
         """No view or hook here is a coroutine; asking each of them, every time, is a cost of its own."""
         return func
+
+    def create_url_adapter(self, request: flask.Request | None) -> MapAdapter | None:
+        """Routes by the path alone; flask would first spell the request's host as DNS does, for each."""
+        if request is None:
+            return None
+        place, method = (request.host, request.root_path, "", request.scheme), request.method
+        return MapAdapter(self.url_map, *place, request.path, method)
 
 
 def create_app(

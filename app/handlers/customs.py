@@ -35,6 +35,7 @@ CUSTOMS = {
 
 
 def find_customs(request: flask.Request) -> Customs:
-    if request.blueprint is None:  # no such route, or no such method there
+    blueprint = request.blueprint
+    if blueprint is None:  # no such route, or no such method there
         return OF_THE_PANEL if request.path.startswith(PAGE) else OF_THE_API
-    return CUSTOMS.get(request.blueprint, OF_THE_API)
+    return CUSTOMS.get(blueprint, OF_THE_API)

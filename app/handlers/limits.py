@@ -76,14 +76,15 @@ class Allowances:
     def __init__(self, settings: Settings) -> None:
         self._general = settings.key_limits
         self._workers = settings.workers
-        self._by_digest: dict[str, Allowance] = {}
+        #: With the limits that its key had.
+        self._by_digest: dict[str, tuple[KeyLimits, Allowance]] = {}
 
     def find(self, key: AccessKey) -> Allowance:
-        limits = key.limits.over(self._general).share(self._workers)
         found = self._by_digest.get(key.digest)
-        if found is None or found.limits != limits:
-            found = self._by_digest[key.digest] = Allowance(limits)
-        return found
+        if found is None or found[0] != key.limits:
+            limits = key.limits.over(self._general).share(self._workers)
+            found = self._by_digest[key.digest] = key.limits, Allowance(limits)
+        return found[1]
 
     def hand_out(self, _: flask.Request, access: Access) -> None:
         """Have the request know what its key may ask for; whoever answers it asks."""

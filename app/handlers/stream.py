@@ -9,6 +9,7 @@ from typing import Protocol
 import flask
 
 from app.handlers.access import Access
+from app.handlers.http import Reply
 from app.lib.events import PRELUDE, Failed, TurnEvent, Waiting
 from app.lib.sse import KEEPALIVE
 from app.settings import Settings
@@ -43,7 +44,9 @@ def stream_response(
 def build_stream(frames: Iterator[bytes]) -> flask.Response:
     """Send these, and have the request's account know."""
     access: Access = flask.g.access
-    return flask.Response(access.observe_frames(frames), headers=SSE_HEADERS)
+    reply = Reply(access.observe_frames(frames))
+    reply.standing = SSE_HEADERS
+    return reply
 
 
 def hold(batches: Iterator[list[TurnEvent]], commit_s: float) -> list[TurnEvent]:
