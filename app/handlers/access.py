@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import re
 import secrets
@@ -39,6 +38,8 @@ from app.lib.text_gate import Reason
 from app.lib.usage import NOTHING_USED
 from app.pipeline import Client
 
+TurnBatches = Generator[list[TurnEvent], None, None]
+
 TOLD = (Text, Reasoning, ToolCalled)
 CONTINUATION_HEADER = "x-proxy-continuation"
 # Of each kind, in one request: a model may write any number of half blocks.
@@ -68,7 +69,7 @@ class Access:
         self._began_s = time.monotonic()
         self._fields: dict[str, Any] = {}
         self._calls: set[tuple[int, int]] = set()
-        self._closers = contextlib.ExitStack()
+        self._closers: list[Callable[[], None]] = []
         #: Where its fields go in the end.
         self._end = telemetry.pass_by
 
@@ -108,9 +109,8 @@ class Access:
     def observe_frames(self, chunks: Iterator[bytes]) -> Generator[bytes, None, None]:
         """Pass a stream on and note what of it goes out."""
         self._fields["frames"] = 0
-        meters = self._telemetry.meters
-        meters.count_open_streams(1)
-        self.on_close(lambda: meters.count_open_streams(-1))
+        self._telemetry.count_open_streams(1)
+        self.on_close(lambda: self._telemetry.count_open_streams(-1))
         for chunk in chunks:
             self._fields["frames"] += chunk.count(b"\n\n")
             log_body("frames", chunk)
@@ -118,16 +118,26 @@ class Access:
 
     def on_close(self, closer: Callable[[], None]) -> None:
         """Have this called at the end, last one first, whatever the others do."""
-        self._closers.callback(closer)
+        self._closers.append(closer)
 
-    def observe(self, batches: Iterator[list[TurnEvent]]) -> Generator[list[TurnEvent], None, None]:
-        """Pass a turn on and note when it began, how it ended, and its tool calls."""
-        with contextlib.closing(self._guard(batches)) as guarded:
-            for batch in guarded:
-                if "first_token_ms" not in self._fields:
-                    self._note_beginning(batch)
-                self.note_events(batch)
-                yield batch
+    def observe(self, batches: TurnBatches) -> TurnBatches:
+        """Pass a turn on and note when it began, how it ended, and its tool calls.
+
+        A fault of our own ends it as any failure does: after the first byte nothing may be raised.
+        """
+        try:
+            yield from map(self._note_batch, batches)
+        except Exception:
+            log.exception("a turn broke")
+            yield self._note_batch([Failed(InternalError(FAULT))])
+        finally:
+            batches.close()
+
+    def _note_batch(self, batch: list[TurnEvent]) -> list[TurnEvent]:
+        if "first_token_ms" not in self._fields:
+            self._note_beginning(batch)
+        self.note_events(batch)
+        return batch
 
     def note_events(self, events: Iterable[TurnEvent]) -> None:
         for event in events:
@@ -136,18 +146,11 @@ class Access:
                 note(self, event)
 
     def _note_beginning(self, batch: list[TurnEvent]) -> None:
-        if any(not isinstance(event, PRELUDE) for event in batch):
+        kinds = set(map(type, batch))
+        if not kinds <= PRELUDE:
             self._fields.setdefault("first_event_ms", self._elapsed_ms())
-        if any(isinstance(event, TOLD) for event in batch):
+        if not kinds.isdisjoint(TOLD):
             self._fields["first_token_ms"] = self._elapsed_ms()
-
-    def _guard(self, batches: Iterator[list[TurnEvent]]) -> Generator[list[TurnEvent], None, None]:
-        """A fault of our own ends a turn as any failure does: after the first byte nothing may be raised."""
-        try:
-            yield from batches
-        except Exception:
-            log.exception("a turn broke")
-            yield [Failed(InternalError(FAULT))]
 
     def _note_placed(self, placed: Placed) -> None:
         self.tell(CONTINUATION_HEADER, placed.tier.value)
@@ -194,7 +197,11 @@ class Access:
 
     def let_go(self) -> None:
         """Release what the request holds, which may note more. Safe to call again."""
-        self._closers.close()
+        if self._closers:
+            try:
+                self._closers.pop()()
+            finally:  # whatever that one did
+                self.let_go()
 
     def close(self) -> None:
         """Release what the request holds, then account for it. Safe to call again."""

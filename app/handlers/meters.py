@@ -142,11 +142,9 @@ class Meters:
     def count_placed(self, placed: Placed) -> None:
         self._count("continuations", placed.tier, placed.origin)
 
-    def count_open_streams(self, change: int) -> None:
-        self._gauges["streams_open"].inc(change)
-
-    def show_requests(self, under_way: int) -> None:
-        self._gauges["requests_open"].set(under_way)
+    def show_open(self, requests: int, streams: int) -> None:
+        self._gauges["requests_open"].set(requests)
+        self._gauges["streams_open"].set(streams)
 
     def show_pool(self, census: Census) -> None:
         for state in STATES:

@@ -53,12 +53,12 @@ def hold(batches: Iterator[list[TurnEvent]], commit_s: float) -> list[TurnEvent]
     """Wait until the model shows itself or was given `commit_s`: errors up to then keep their status."""
     deadline_s = time.monotonic() + commit_s
     for batch in batches:
-        for event in batch:
-            if isinstance(event, Failed):
-                raise event.error
-        if Waiting() in batch:  # in the queue no time is the model's: overload stays a status
+        kinds = set(map(type, batch))
+        if Failed in kinds:
+            raise next(event.error for event in batch if isinstance(event, Failed))
+        if Waiting in kinds:  # in the queue no time is the model's: overload stays a status
             deadline_s = time.monotonic() + commit_s
-        elif not all(isinstance(event, PRELUDE) for event in batch) or time.monotonic() >= deadline_s:
+        elif not kinds <= PRELUDE or time.monotonic() >= deadline_s:
             return batch
     return []
 

@@ -32,6 +32,7 @@ class Telemetry:
         self._recorder = recorder
         self._redactor = redactor
         self._under_way = 0
+        self._open_streams = 0
 
     def note_placed(self, placed: Placed) -> None:
         self.meters.count_placed(placed)
@@ -50,6 +51,9 @@ class Telemetry:
     def begin(self) -> None:
         """A request that will end."""
         self._under_way += 1
+
+    def count_open_streams(self, change: int) -> None:
+        self._open_streams += change
 
     def end(self, fields: Fields) -> None:
         self._under_way -= 1
@@ -72,7 +76,7 @@ class Telemetry:
     def sample(self) -> None:
         """What is so at this moment, for whoever looks next."""
         self.meters.show_pool(self._backend.census())
-        self.meters.show_requests(self._under_way)
+        self.meters.show_open(self._under_way, self._open_streams)
         self.meters.publish()
 
     def _hide_secrets(self, fields: Fields) -> Fields:

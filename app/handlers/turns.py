@@ -40,8 +40,13 @@ class TurnRunner:
         turn = self._backend.open_turn(prompt, access.client, access.owner)
         core = TurnCore(prompt.request.choices, self._deadlines, rules, id_suffix)
         batches = access.observe(run_turn(turn, core))
-        # Last: what a client that left was still owed is counted.
-        access.on_close(lambda: access.note_events(core.fail(ClientGone("The client left."))))
+
+        def count_rest() -> None:
+            """What a client that left was still owed."""
+            if not core.ended:
+                access.note_events(core.fail(ClientGone("The client left.")))
+
+        access.on_close(count_rest)  # last
         access.on_close(turn.close)
         # Before that: a turn that still waits for its process lets go of it when its generator is closed. The
         # outermost is: left to an error's traceback, it may be collected while an inner one is being closed.

@@ -290,4 +290,4 @@ class Failed:
 ShownEvent = Began | Text | Reasoning | ReasoningEnded | Searched | ToolCalled | ToolBlock | Finished
 TurnEvent = Waiting | Placed | LimitsTold | ShownEvent | Note | Completed | Failed
 #: What comes before the model shows itself.
-PRELUDE = (Waiting, Placed, LimitsTold)
+PRELUDE = frozenset((Waiting, Placed, LimitsTold))

@@ -124,8 +124,7 @@ def test_who_comes_is_told_what_was(feed: LiveFeed, store: UsageStore, times: Ti
 
 
 def test_then_every_second_what_is_so_now(feed: LiveFeed, meters: Meters, times: Times, watch: Watch) -> None:
-    meters.count_open_streams(2)
-    meters.show_requests(3)
+    meters.show_open(requests=3, streams=2)
     meters.show_pool(Census(idle=4, owned=5, parked=6, ending=7, queued=8, process_starts=9))
     feed.tick()
     told = watch()

@@ -200,10 +200,10 @@ def test_processes(meters: Meters) -> None:
     }
 
 
-def test_streams_under_way(meters: Meters) -> None:
-    for change in (1, 1, -1):
-        meters.count_open_streams(change)
-    assert read(meters) == {"streams_open": 1}
+def test_what_is_under_way(meters: Meters) -> None:
+    for requests, streams in ((4, 3), (2, 1)):
+        meters.show_open(requests, streams)
+    assert read(meters) == {"requests_open": 2, "streams_open": 1}
 
 
 ROW = re.compile(r"^\| `codex_(\w+)` \|([^|]*)\|", re.MULTILINE)
