@@ -39,7 +39,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
-            "time": datetime.datetime.fromtimestamp(record.created, datetime.UTC).isoformat(),
+            "time": datetime.datetime.fromtimestamp(record.created, datetime.UTC),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),

@@ -38,7 +38,8 @@ class UsageRecorder:
     def add(self, fields: dict[str, Any], model: str) -> None:
         """`model` is one of the models there are."""
         self._waiting.append(Entry(time.time(), model, fields))
-        self._called.set()
+        if not self._called.is_set():
+            self._called.set()
 
     def note_limits(self, limits: AccountLimits) -> None:
         self._limits = self._limits.update(limits) if self._limits else limits
