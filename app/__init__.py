@@ -24,6 +24,7 @@ from app.handlers import (
     usage,
 )
 from app.handlers.background import Background
+from app.handlers.bodies import Bodies
 from app.handlers.clock import Clock
 from app.handlers.door import Door
 from app.handlers.keyring import Keyring
@@ -80,7 +81,7 @@ def create_app(
         "redactor": redactor,
         "telemetry": telemetry,
         "tool_buffers": telemetry.buffers,
-        "slow_bodies": company.bodies,
+        "bodies": Bodies(app.config, company.bodies),
         "background": company.background,
         "responses": stores.responses,
         "lifecycle": Lifecycle(served, stores, company),

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 import flask
 
 from app.handlers.access import Access
-from app.handlers.http import json_response, read_json
+from app.handlers.bodies import read_json
+from app.handlers.http import json_response
 from app.handlers.stream import stream_response
 from app.handlers.turns import TurnRunner
 from app.lib.answer_rules import ChatReading

@@ -1,4 +1,4 @@
-"""What every reply shares: JSON bodies in and out, errors in one envelope."""
+"""What every reply shares: JSON bodies, errors in one envelope."""
 
 from __future__ import annotations
 
@@ -10,31 +10,22 @@ from typing import Any, cast
 
 import flask
 import orjson
-from gunicorn.http.errors import ParseException
 from werkzeug.exceptions import HTTPException
 
-from app.handlers.logs import begin_exchange, log_body
+from app.handlers.logs import log_body
 from app.lib.errors import (
     FAULT,
-    BodyTimeout,
-    BodyTooLarge,
-    ClientGone,
     InternalError,
     InvalidRequest,
     MethodNotAllowed,
     NotFound,
-    NotJson,
     ProxyError,
 )
-from app.lib.json_depth import is_deeper
 from app.lib.redaction import Redactor
 
 log = logging.getLogger(__name__)
 
 LONGEST_RETRY_S = 31 * 24 * 3600
-#: A list takes a hundred bytes of memory for two of a body, and time. No model reads a text with so many.
-MOST_BRACKETS = 1_000_000
-LEFT = "The client left in the middle of its body."
 
 
 class Reply(flask.Response):
@@ -59,68 +50,6 @@ def register(app: flask.Flask) -> None:
 def find_request() -> flask.Request:
     """The request itself: behind the proxy every look at it costs a microsecond."""
     return cast(flask.Request, cast(Any, flask.request)._get_current_object())
-
-
-def read_json() -> Any:
-    """The request's body; what is no JSON is refused before anything else looks at it."""
-    request = find_request()
-    if request.mimetype != "application/json":
-        raise NotJson("Send the body as `Content-Type: application/json`.")
-    data = read_body(request)
-    flask.g.access.note(**begin_exchange(data))
-    if not data:
-        raise InvalidRequest("The request has no body.")
-    brackets = data.count(b"[") + data.count(b"{")
-    if brackets > MOST_BRACKETS:
-        raise InvalidRequest(
-            f"The body has more than {MOST_BRACKETS:,} lists, objects or brackets in its texts."
-        )
-    try:
-        value = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        raise InvalidRequest(f"The body is not valid JSON: {error}") from error
-    most = flask.current_app.config["MAX_JSON_DEPTH"]
-    # Most bodies have fewer brackets than they may have levels.
-    if brackets > most and is_deeper(value, most):
-        raise InvalidRequest(f"The body is nested deeper than {most} levels.")
-    return value
-
-
-def read_body(request: flask.Request) -> bytes:
-    """The whole body; one that is too large, too slow or cut is an error, never a shorter body."""
-    limit, length = request.max_content_length or 0, request.content_length
-    if length is not None and length > limit:
-        raise too_large()
-    data = receive(request.environ["wsgi.input"], limit + 1 if length is None else length)
-    if len(data) > limit:
-        raise too_large()
-    if length is not None and len(data) < length:
-        raise ClientGone(LEFT)
-    return data
-
-
-def receive(stream: Any, length: int) -> bytes:
-    """So many bytes, or fewer where they end before; a client that is late is refused."""
-    client = flask.g.access.client
-    data = b""
-    fault: Exception | None = None
-    try:
-        with flask.current_app.extensions["slow_bodies"].watch(client, length):
-            data = stream.read(length)
-    except (OSError, ParseException) as error:
-        fault = error
-    # Who was told to stop may see an end, an error, or both.
-    if client.is_late or isinstance(fault, TimeoutError):
-        raise BodyTimeout("The body did not arrive in time.") from fault
-    if isinstance(fault, ParseException):
-        raise InvalidRequest("The body is not framed as its headers say.") from fault
-    if fault:
-        raise ClientGone(LEFT) from fault
-    return data
-
-
-def too_large() -> BodyTooLarge:
-    return BodyTooLarge("The body is larger than PROXY_MAX_BODY_MB.")
 
 
 def json_response(payload: Any, status: int = 200) -> flask.Response:

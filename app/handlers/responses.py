@@ -11,7 +11,8 @@ import flask
 from app.handlers.access import Access
 from app.handlers.archive import Archive, Context
 from app.handlers.background import Background, EventLog, run_unattended
-from app.handlers.http import json_response, read_json
+from app.handlers.bodies import read_json
+from app.handlers.http import json_response
 from app.handlers.logs import REQUEST_ID
 from app.handlers.reattach import Follower
 from app.handlers.recording import Record, RecordedStream
