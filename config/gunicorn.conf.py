@@ -28,6 +28,7 @@ from gunicorn.http.errors import ParseException  # noqa: E402
 from gunicorn.http.unreader import SocketUnreader  # noqa: E402
 from prometheus_client import multiprocess  # noqa: E402
 
+from app.handlers.bodies import IS_READ  # noqa: E402
 from app.handlers.logs import JsonFormatter, build_redactor  # noqa: E402
 from app.handlers.malformed import build_write_error  # noqa: E402
 from app.handlers.pieces import discard, take_turns  # noqa: E402
@@ -144,9 +145,11 @@ def pre_request(worker, req):
 
 def post_request(worker, req, environ, resp):
     """Do not leave an answer that came early to the reset of its connection; nor wait long for its client."""
-    is_read = False
-    with contextlib.suppress(KeyError, OSError, ParseException), worker.timeout_ctx():
-        is_read = discard(req.body, 2 * settings.max_body_bytes)
+    is_read = environ.get(IS_READ, False)
+    with contextlib.suppress(KeyError, OSError, ParseException):
+        if not is_read:
+            with worker.timeout_ctx():
+                is_read = discard(req.body, 2 * settings.max_body_bytes)
         # How long the next request may be waited for is gunicorn's to say.
         environ["gunicorn.socket"].settimeout(None)
     if not is_read:

@@ -18,6 +18,8 @@ from app.lib.json_depth import is_deeper
 #: A list takes a hundred bytes of memory for two of a body, and time. No model reads a text with so many.
 MOST_BRACKETS = 1_000_000
 LEFT = "The client left in the middle of its body."
+#: Says in a request's environment that nothing of its body is left.
+IS_READ = "codex_gateway.body_is_read"
 
 
 def read_json() -> Any:
@@ -47,6 +49,7 @@ class Bodies:
             raise too_large()
         if length is not None and len(data) < length:
             raise ClientGone(LEFT)
+        request.environ[IS_READ] = True
         return data
 
     def _receive(self, stream: Any, client: ClientSocket, length: int) -> bytes:
