@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
@@ -36,6 +38,11 @@ from app.lib.tool_call_shapes import is_echo
 from app.lib.usage import NOTHING_USED, Usage
 
 Params = dict[str, Any]
+
+TEXT_DELTA = "item/agentMessage/delta"
+METHOD = operator.attrgetter("method")
+PLACE = operator.itemgetter("threadId", "itemId")
+WORDS = operator.itemgetter("delta")
 
 # Part of a longer message, at times: "stream disconnected before completion: Incomplete response …".
 INCOMPLETE = {
@@ -100,6 +107,22 @@ class NotificationReader:
         except (AttributeError, KeyError, TypeError) as error:
             # Another release of codex: better an error that says so than an answer with holes.
             raise BackendRefused(f"Codex sent {notification.method} in an unknown shape.") from error
+
+    def read_text(self, deltas: Sequence[Params]) -> list[BackendEvent]:
+        """Read deltas of text that came at once: an event for each item's, with its pieces."""
+        try:
+            return [*self._join(deltas)]
+        except (KeyError, TypeError):  # for one of them is odd
+            return [event for params in deltas for event in self.read(Notification(TEXT_DELTA, params))]
+
+    def _join(self, deltas: Iterable[Params]) -> Iterator[BackendEvent]:
+        for (thread_id, item_id), run in itertools.groupby(deltas, PLACE):
+            if thread := self._threads.get(thread_id):
+                pieces = tuple(map(WORDS, run))
+                text = "".join(pieces)
+                if not isinstance(item_id, str):
+                    raise TypeError(item_id)
+                yield TextDelta(thread.choice, item_id, text, tuple(filter(None, pieces)))
 
     def _read(self, notification: Notification) -> list[BackendEvent]:
         if notification.method == "account/rateLimits/updated":
@@ -269,7 +292,7 @@ def read_turn_completed(choice: int, params: Params, resets_at_s: float | None =
 
 READERS: dict[str, Callable[[int, Params], BackendEvent | None]] = {
     "item/started": read_item_started,
-    "item/agentMessage/delta": read_text_delta,
+    TEXT_DELTA: read_text_delta,
     "item/reasoning/summaryTextDelta": read_summary_delta,
     "rawResponse/completed": read_usage,
     "error": read_error,

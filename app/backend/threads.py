@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
@@ -13,7 +14,7 @@ from app.backend.directory import ModelDirectory
 from app.backend.dynamic_tools import build_dynamic_tools, validate_output_schema
 from app.backend.inbox import Incoming
 from app.backend.jsonrpc import Notification, ServerRequest
-from app.backend.notifications import NotificationReader
+from app.backend.notifications import METHOD, TEXT_DELTA, NotificationReader
 from app.backend.process import CodexProcess
 from app.backend.resting import RestingThread
 from app.backend.tool_names import ToolNames
@@ -22,8 +23,8 @@ from app.lib.errors import BackendRefused, BackendTimeout, ProcessFailed, ProxyE
 from app.lib.events import BackendEvent
 from app.lib.models import Model
 from app.lib.orders import AskAgain, AwaitResults, Order, RefuseCall, StopChoice
-from app.lib.prompt import Prompt, build_item, build_prompt
-from app.lib.request import HistoryItem, Message, PastOutput, Role, TextPart, ToolTransport
+from app.lib.prompt import Prompt, build_instruction, build_item, build_prompt
+from app.lib.request import HistoryItem, Message, PastOutput, ToolTransport
 from app.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -71,8 +72,7 @@ class Threads:
         for choice, answer in enumerate((yield from self._open_threads(directory, model))):
             self._ids.append(calls.read_id(answer, "thread"))
             self._reader.add_thread(self._ids[-1], choice)
-        items = self._rename_calls()
-        yield from self._start_turns(dict.fromkeys(self._ids, items))
+        yield from self._start_turns(dict.fromkeys(self._ids, self._rename_calls()))
 
     def go_on(
         self, thread: RestingThread, model: Model, said: Sequence[HistoryItem]
@@ -162,7 +162,13 @@ class Threads:
         messages = self._process.receive()
         if self._callbacks.waiting:
             self._lose_patience(bool(messages))
-        return [event for message in messages for event in self._take(message)]
+        events: list[BackendEvent] = []
+        for method, run in itertools.groupby(messages, METHOD):
+            if method == TEXT_DELTA:
+                events += self._reader.read_text([message.params for message in run])
+            else:
+                events += itertools.chain.from_iterable(map(self._take, run))
+        return events
 
     def _take(self, message: Incoming) -> list[BackendEvent]:
         if isinstance(message, ServerRequest):
@@ -232,8 +238,7 @@ class Threads:
                     self._settle((thread_id, call_id), build_refusal(message))
                 case AskAgain(_, message):
                     self.transcript.has_secrets = True
-                    said = build_item(Message(Role.DEVELOPER, (TextPart(message),)))
-                    yield from self._start_turns({thread_id: [said]})
+                    yield from self._start_turns({thread_id: [build_instruction(message)]})
                 case StopChoice():
                     self._stop(thread_id)
                 case AwaitResults():

@@ -32,6 +32,8 @@ class TextDelta:
     choice: int
     item_id: str
     text: str
+    #: What came at once is one event: the deltas it was, none of them empty.
+    pieces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +199,8 @@ class Text:
     choice: int
     item_id: str
     text: str
+    #: Each is a frame; nothing, where all of it is one.
+    pieces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

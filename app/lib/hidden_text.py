@@ -19,7 +19,7 @@ class HiddenText:
         self.item_id = ""
         self._buffer = TextBuffer()
 
-    def feed(self, item_id: str, text: str) -> list[TurnEvent]:
+    def feed(self, item_id: str, text: str, _pieces: tuple[str, ...] = ()) -> list[TurnEvent]:
         if item_id != self.item_id:
             self.item_id, self._buffer = item_id, TextBuffer()
         self._buffer.append(text)

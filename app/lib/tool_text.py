@@ -49,15 +49,18 @@ class ToolText:
         """Whether a call was read, and so is complete."""
         return self._tail.has_blocks
 
-    def feed(self, item_id: str, text: str) -> list[TurnEvent]:
-        # Most text is only text: the short way for it.
-        if self._flows and item_id == self.item_id and self._gate.lets_through(text):
-            return [Text(self._choice, item_id, text)]
+    def feed(self, item_id: str, text: str, pieces: tuple[str, ...] = ()) -> list[TurnEvent]:
+        """Take more of an item's text, which may have come in several pieces."""
         out = self.end_item() if item_id != self.item_id else []
         self.item_id = item_id
-        if self._keeps_whole:
-            self._whole.append(text)
-        return out + self._take_all(self._gate.feed(text))
+        # Most text is only text: the short way for it.
+        if self._flows and self._gate.lets_through(text):
+            return [*out, Text(self._choice, item_id, text, pieces)]
+        for piece in pieces or (text,):
+            if self._keeps_whole:
+                self._whole.append(piece)
+            out += self._take_all(self._gate.feed(piece))
+        return out
 
     def end_item(self, reason: Reason = Reason.STREAM_ENDED) -> list[TurnEvent]:
         """No block spans two items: what the last one left open is let go."""
@@ -95,7 +98,7 @@ class ToolText:
                 before = self._show(self._limits.flush())  # no text to wait for stands across a block
                 return before if self.cut else [*before, *self._take_block(event)]
             case Refused(_, problem):
-                self.refusal = InvalidToolCall(problem.message)
+                self._flows, self.refusal = False, InvalidToolCall(problem.message)
                 return []
             case Buffered(row, kind, reason, problem):
                 return [self._note(kind, row, reason or ""), *self._note_problem(row, problem)]

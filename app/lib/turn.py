@@ -159,9 +159,9 @@ class TurnCore:
 
     def _show(self, event: AnswerEvent, choice: Choice) -> list[TurnEvent]:
         match event:
-            case TextDelta(index, item_id, text) if text:
+            case TextDelta(index, item_id, text, pieces) if text:
                 choice.shown.add(item_id)
-                return [*choice.text.feed(item_id, text), *self._heed(index)]
+                return [*choice.text.feed(item_id, text, pieces), *self._heed(index)]
             case MessageDone(index):
                 return [*choice.show_message(event), *self._heed(index)]
             case ReasoningDelta() | ReasoningDone():

@@ -127,11 +127,11 @@ class ChatStream:
 
     def _encode_text(self, event: Text | ToolBlock) -> bytes:
         before, after = self._text_frames[event.choice]
-        frame = before + orjson.dumps(event.text) + after
         if isinstance(event, Text):
-            return frame
+            return b"".join([before + orjson.dumps(piece) + after for piece in event.pieces or (event.text,)])
         # The call that a block spells is complete.
-        return self._complete_calls(event.choice) + (frame if self._style.shows_blocks else b"")
+        block = before + orjson.dumps(event.text) + after if self._style.shows_blocks else b""
+        return self._complete_calls(event.choice) + block
 
     def _encode_call(self, choice: int, delta: ToolCallDelta) -> bytes:
         """A call's id and name, once, and then its arguments: only those that were not sent yet."""

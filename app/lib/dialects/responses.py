@@ -106,8 +106,8 @@ class ResponsesStream:
 
     def _encode(self, event: TurnEvent) -> bytes:
         match event:
-            case Text(_, item_id, text):
-                return self._encode_text(item_id, text)
+            case Text(_, item_id, text, pieces):
+                return self._encode_text(item_id, text, pieces or (text,))
             case Completed(usage):
                 self._complete(usage)
                 return b""
@@ -118,7 +118,7 @@ class ResponsesStream:
             case _:
                 return self._encode_steps(self._show(event))
 
-    def _encode_text(self, item_id: str, text: str) -> bytes:
+    def _encode_text(self, item_id: str, text: str, pieces: tuple[str, ...]) -> bytes:
         began = b""
         message = self._open[-1] if self._open else None
         if not isinstance(message, MessageItem) or message.source_id != item_id:
@@ -127,8 +127,9 @@ class ResponsesStream:
             self._text_frame = self._cut_text_frame(message.place)
         message.add(text)
         before, after = self._text_frame
-        self._sequence += 1
-        return began + before + orjson.dumps(text) + after % (self._sequence - 1)
+        first, self._sequence = self._sequence, self._sequence + len(pieces)
+        frames = [before + orjson.dumps(piece) + after % (first + i) for i, piece in enumerate(pieces)]
+        return began + b"".join(frames)
 
     def _cut_text_frame(self, place: Place) -> tuple[bytes, bytes]:
         """What stands before and after a text, but for the frame's number: most frames are text."""

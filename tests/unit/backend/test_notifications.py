@@ -349,6 +349,61 @@ def test_one_notification(notification: tuple[str, dict[str, Any]], expected: li
     assert read(notification) == expected
 
 
+def delta(thread_id: Any, item_id: Any, text: Any) -> dict[str, Any]:
+    return {"threadId": thread_id, "itemId": item_id, "delta": text}
+
+
+@pytest.mark.parametrize(
+    ("deltas", "expected"),
+    [
+        pytest.param([delta("t0", "m", "a")], [TextDelta(0, "m", "a", ("a",))], id="one"),
+        pytest.param(
+            [delta("t0", "m", "a"), delta("t0", "m", ""), delta("t0", "m", "b")],
+            [TextDelta(0, "m", "ab", ("a", "b"))],
+            id="an-item's",
+        ),
+        pytest.param(
+            [delta("t0", "m", "a"), delta("t0", "n", "b"), delta("t1", "n", "c"), delta("t0", "n", "d")],
+            [
+                TextDelta(0, "m", "a", ("a",)),
+                TextDelta(0, "n", "b", ("b",)),
+                TextDelta(1, "n", "c", ("c",)),
+                TextDelta(0, "n", "d", ("d",)),
+            ],
+            id="by-turns",
+        ),
+        pytest.param(
+            [delta("t9", None, None), delta("t0", "m", "a")],
+            [TextDelta(0, "m", "a", ("a",))],
+            id="another-thread's",
+        ),
+        pytest.param(
+            [{}, delta("t0", "m", "a")], [TextDelta(0, "m", "a")], id="one-without-a-thread-among-them"
+        ),
+    ],
+)
+def test_deltas_that_came_at_once(deltas: list[dict[str, Any]], expected: list[Any]) -> None:
+    reader = NotificationReader()
+    reader.add_thread("t0", 0)
+    reader.add_thread("t1", 1)
+    assert reader.read_text(deltas) == expected
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        pytest.param(delta("t0", 1, "a"), id="item"),
+        pytest.param(delta("t0", "m", None), id="text"),
+        pytest.param({"threadId": "t0", "itemId": "m"}, id="no-text"),
+    ],
+)
+def test_an_odd_delta_among_others_is_no_answer_with_holes(odd: dict[str, Any]) -> None:
+    reader = NotificationReader()
+    reader.add_thread("t0", 0)
+    with pytest.raises(BackendRefused):
+        reader.read_text([delta("t0", "m", "a"), odd])
+
+
 @pytest.mark.parametrize(
     "params",
     [

@@ -59,6 +59,11 @@ def stream(*parts: str, item_id: str = "m") -> list[BackendEvent]:
     return [TextDelta(0, item_id, part) for part in parts]
 
 
+def at_once(*parts: str) -> list[BackendEvent]:
+    """The same, as one read of the pipe brings it."""
+    return [TextDelta(0, "m", "".join(parts), parts)]
+
+
 STARTED, FLUSHED = "{tool_buffer_started use_tool }", "{tool_buffer_flushed use_tool complete}"
 AT_STARTED, AT_FLUSHED = "{tool_buffer_started at_tool }", "{tool_buffer_flushed at_tool complete}"
 CALL, BLOCK = "0:tool_0_0_r f({})", f"0:m[{USE}]"
@@ -132,7 +137,8 @@ def test_text_for_every_cut(policy: StopPolicy, text: str, expected: list[str]) 
     """Story 2.12 AC 1, 2; story 2.9 AC 3, 4, 21."""
     tools = read_chat(policy, [AT_TOOL])
     ends = [MessageDone(0, "m", text), TurnEnded(0, STOP)]
-    got = [run(tools, [*stream(*cut), *ends], id_suffix="r") for cut in every_cut(text)]
+    told = [tell(*cut) for cut in every_cut(text) for tell in (stream, at_once)]
+    got = [run(tools, [*events, *ends], id_suffix="r") for events in told]
     assert got == [expected] * len(got)
     assert run(tools, ends, id_suffix="r") == expected
 
@@ -140,6 +146,13 @@ def test_text_for_every_cut(policy: StopPolicy, text: str, expected: list[str]) 
 def test_a_call_outranks_the_turns_own_reason() -> None:
     out = run(read_chat(RUN_ON), [*stream(USE), TurnEnded(0, LENGTH)])
     assert out[-2:] == ["finish tool_calls", "Completed"]
+
+
+def test_text_that_came_at_once_goes_out_as_it_came() -> None:
+    """A frame a delta, however many of them one read of the pipe brings."""
+    core = TurnCore(rules=read_chat(StopPolicy()))
+    told = [Began(0), Text(0, "m", "Hello", ("Hel", "lo"))]
+    assert core.feed_all(at_once("Hel", "lo")) == told
 
 
 def test_no_block_spans_two_items() -> None:
@@ -286,7 +299,8 @@ TC = ["{tool_buffer_started tool_call }", "{tool_buffer_flushed tool_call comple
 def test_sentinel_blocks(text: str, expected: list[str]) -> None:
     """D5, D5a."""
     tools = build_sentinel_tools(STRICT, SOFT)
-    got = [run(tools, [*stream(*cut), TurnEnded(0, STOP)]) for cut in every_cut(text)]
+    told = [tell(*cut) for cut in every_cut(text) for tell in (stream, at_once)]
+    got = [run(tools, [*events, TurnEnded(0, STOP)]) for events in told]
     assert got == [["Began", *expected]] * len(got)
 
 
@@ -302,8 +316,11 @@ def test_a_refusal_found_only_at_the_end_fails_the_turn_too() -> None:
     row = dataclasses.replace(
         build_tool_call_row(ToolRegistry([STRICT]), lambda: 0.0), is_decided_at_once=False
     )
-    out = run(AnswerRules(RowSet([row]), RUN_ON), [*stream("<tool_call>{"), TurnEnded(0, STOP)])
-    assert out[-1].startswith(InvalidToolCall.__name__)
+    rules = AnswerRules(RowSet([row]), RUN_ON)
+    for behind in (TurnEnded(0, STOP), TextDelta(0, "another item", "So.")):
+        out = run(rules, [*stream("<tool_call>{"), behind])
+        assert out[-1].startswith(InvalidToolCall.__name__)
+        assert "So." not in out
 
 
 def test_a_pattern_without_opener_is_matched_on_the_whole_text() -> None:
