@@ -128,7 +128,8 @@ class ChatStream:
     def _encode_text(self, event: Text | ToolBlock) -> bytes:
         before, after = self._text_frames[event.choice]
         if isinstance(event, Text):
-            return b"".join([before + orjson.dumps(piece) + after for piece in event.pieces or (event.text,)])
+            texts = map(orjson.dumps, event.pieces or (event.text,))
+            return before + (after + before).join(texts) + after
         # The call that a block spells is complete.
         block = before + orjson.dumps(event.text) + after if self._style.shows_blocks else b""
         return self._complete_calls(event.choice) + block
