@@ -37,6 +37,7 @@ class CodexProcess:
     def __init__(self, home: CodexHome, settings: Settings) -> None:
         self._home = home
         self._settings = settings
+        self._tick_s = settings.tick_s
         self._next_id = 0
         self._unanswered: set[int] = set()
         self._is_broken = False
@@ -51,6 +52,8 @@ class CodexProcess:
         self.login = home.login.read().identity
         self.started_s = time.monotonic()
         self.turns = 0
+        #: When its size was looked at.
+        self.weighed_s = float("-inf")
         #: What idle threads hold, for requests that go on from there.
         self.resting = RestingThreads(settings.park_ttl_s)
         #: Unknown until it has said hello.
@@ -121,8 +124,10 @@ class CodexProcess:
         if not self._replies.keys() >= ahead.keys():
             self._unanswered.update(ahead)
             self._take_in(self._pipe.glance)
-        self.turns += count - len(ahead)
-        pending = ahead | (yield from self._request([thread] * (count - len(ahead))))
+        pending = ahead
+        if missing := count - len(ahead):
+            self.turns += missing
+            pending |= yield from self._request([thread] * missing)
         return (yield from self._await_all(pending, self._settings.rpc_timeout_s))
 
     def call(self, call: Call, timeout_s: float | None = None) -> Generator[None, None, dict[str, Any]]:
@@ -164,7 +169,7 @@ class CodexProcess:
             raise self._fault
         if remaining_s <= 0:
             raise BackendTimeout(f"Codex did not answer {', '.join(set(asked))} in time.")
-        self._take_in(self._pipe.receive, min(remaining_s, self._settings.tick_s))
+        self._take_in(self._pipe.receive, min(remaining_s, self._tick_s))
 
     def ask(self, call: Call) -> int:
         """Call without waiting for the answer; it may never come."""
@@ -175,7 +180,7 @@ class CodexProcess:
     def receive(self) -> list[Incoming]:
         """What arrived, waiting at most a tick; the requests in it are its owner's to answer."""
         if not self._inbox:
-            self._take_in(self._pipe.receive, self._settings.tick_s)
+            self._take_in(self._pipe.receive, self._tick_s)
         return self._inbox.take()
 
     def answer(self, request: jsonrpc.ServerRequest, result: dict[str, Any]) -> Generator[None, None, None]:
@@ -196,9 +201,8 @@ class CodexProcess:
 
     def _sending(self, data: bytes) -> Generator[None, None, None]:
         with self._breaking():
-            settings = self._settings
             was_broken, self._is_broken = self._is_broken, True  # half a line, if its owner leaves now
-            yield from self._pipe.sending(data, settings.rpc_timeout_s, settings.tick_s)
+            yield from self._pipe.sending(data, self._settings.rpc_timeout_s, self._tick_s)
             self._is_broken = was_broken
 
     @contextlib.contextmanager

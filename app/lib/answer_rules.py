@@ -80,9 +80,13 @@ class ChatReading:
         """The rules of a request; where no blocks are expected, an answer may just be about them."""
         is_obsidian = mode is OutputMode.OBSIDIAN_XML
         # A turn may make any number of calls; checking them may cost it only so much in all.
-        checked = replace(self._open, clock=CheckBudget(self.clock))
+        clock = CheckBudget(self.clock)
+        rows, patterns = self._find_live_tags(request.tools, is_obsidian, clock)
         return replace(
-            self._read_text_for(request.tools, is_obsidian, checked),
+            self._open,
+            rows=rows,
+            patterns=patterns,
+            clock=clock,
             policy=self._choose_policy(request, expects_blocks),
             registry=request.tools,
             parallel=request.parallel,
@@ -96,21 +100,23 @@ class ChatReading:
         policy = self._open.policy if expects_blocks else self._open.policy.run_on()
         return policy.stop_at_one() if request.tools and not request.parallel else policy
 
-    def _read_text_for(self, registry: ToolRegistry, is_obsidian: bool, rules: AnswerRules) -> AnswerRules:
-        """Which tags are live: none where no call may be made, or where all of the answer has to be one."""
+    def _find_live_tags(
+        self, registry: ToolRegistry, is_obsidian: bool, clock: Clock
+    ) -> tuple[RowSet, tuple[TextPattern, ...]]:
+        """None where no call may be made, or where all of the answer has to be one."""
         if registry.choice.mode is ChoiceMode.NONE or registry.demands_call:
-            return replace(rules, rows=PLAIN.rows, patterns=())
+            return PLAIN.rows, ()
         if not registry:
-            return rules
+            return self._open.rows, self._open.patterns
         is_any = is_obsidian and registry.choice.allowed is None
         names = None if is_any else frozenset(spec.name for spec in registry.callable)
         by_text = self.transport is ToolTransport.SENTINEL
         rows = [
-            build_use_tool_row(names, registry, rules.clock),
-            build_tool_call_row(registry, rules.clock, is_asked_for=by_text),
+            build_use_tool_row(names, registry, clock),
+            build_tool_call_row(registry, clock, is_asked_for=by_text),
             *self._pattern_rows,
         ]
-        return replace(rules, rows=RowSet(rows))
+        return RowSet(rows), self._open.patterns
 
 
 @dataclass(frozen=True, slots=True)
