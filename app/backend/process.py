@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import IO, Any, assert_never
 
 from app.backend import calls, jsonrpc
@@ -29,6 +29,8 @@ OVERLOADED = -32001
 TERMINATE_GRACE_S = 2
 #: Between the end of a process's pipe and its own.
 LAST_MOMENTS_S = 0.5
+#: An answer that comes so soon is no wait: what is asked next may be waited for with the same tick.
+PROMPT_S = 0.02
 
 
 class CodexProcess:
@@ -52,8 +54,7 @@ class CodexProcess:
         self.login = home.login.read().identity
         self.started_s = time.monotonic()
         self.turns = 0
-        #: When its size was looked at.
-        self.weighed_s = float("-inf")
+        self.weighed_s = float("-inf")  # when its size was looked at
         #: What idle threads hold, for requests that go on from there.
         self.resting = RestingThreads(settings.park_ttl_s)
         #: Unknown until it has said hello.
@@ -147,18 +148,18 @@ class CodexProcess:
         numbered = dict(enumerate(batch, self._next_id + 1))
         self._next_id += len(numbered)
         self._unanswered.update(numbered)
-        yield from self._sending(
-            b"".join(jsonrpc.encode_request(id_, *call) for id_, call in numbered.items())
-        )
+        lines = [jsonrpc.encode_request(id_, *call) for id_, call in numbered.items()]
+        yield from self._sending(b"".join(lines))
         return {id_: method for id_, (method, _) in numbered.items()}
 
     def _await_all(
         self, pending: dict[int, str], timeout_s: float
     ) -> Generator[None, None, list[dict[str, Any]]]:
-        deadline_s = time.monotonic() + timeout_s
-        while self._unanswered.intersection(pending):
-            self._listen(deadline_s, pending.values())
-            yield
+        asked_s = time.monotonic()
+        while not self._unanswered.isdisjoint(pending):
+            self._listen(asked_s + timeout_s, pending.values())
+            if time.monotonic() >= asked_s + PROMPT_S or not self._unanswered.isdisjoint(pending):
+                yield
         return [read_reply(method, self._replies.pop(id_)) for id_, method in pending.items()]
 
     def _listen(self, deadline_s: float, asked: Iterable[str]) -> None:
@@ -188,31 +189,28 @@ class CodexProcess:
         yield from self._sending(jsonrpc.encode_result(request.id, result))
 
     def _take_in(self, read: Callable[..., list[bytes]], *arguments: float) -> None:
-        with self._breaking():
+        try:
             if self._fault is None:
                 self._sort(read(*arguments))
             if self._fault is not None and not self._inbox:
                 raise self._fault
+        except ProxyError:  # which leaves the pipe in a state nobody knows
+            self._is_broken = True
+            raise
 
     def _send(self, data: bytes) -> None:
         """Short lines, which a process that reads takes at once."""
-        with self._breaking():
-            self._pipe.send(data, self._settings.interrupt_timeout_s)
-
-    def _sending(self, data: bytes) -> Generator[None, None, None]:
-        with self._breaking():
-            was_broken, self._is_broken = self._is_broken, True  # half a line, if its owner leaves now
-            yield from self._pipe.sending(data, self._settings.rpc_timeout_s, self._tick_s)
-            self._is_broken = was_broken
-
-    @contextlib.contextmanager
-    def _breaking(self) -> Iterator[None]:
-        """What goes wrong on the pipe leaves it in a state nobody knows."""
         try:
-            yield
+            self._pipe.send(data, self._settings.interrupt_timeout_s)
         except ProxyError:
             self._is_broken = True
             raise
+
+    def _sending(self, data: bytes) -> Generator[None, None, None]:
+        # Half a line, if this fails or its owner leaves now.
+        was_broken, self._is_broken = self._is_broken, True
+        yield from self._pipe.sending(data, self._settings.rpc_timeout_s, self._tick_s)
+        self._is_broken = was_broken
 
     def _sort(self, lines: list[bytes]) -> None:
         for line in lines:
