@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from app.lib.block_rows import BlockRow, RowSet, TextPattern, build_tool_call_row, build_use_tool_row
 from app.lib.obsidian import EscapePolicy
@@ -68,13 +68,16 @@ class ChatReading:
     #: What a client's instructions mention if they ask for blocks.
     openers: tuple[str, ...] = field(init=False)
     _pattern_rows: list[BlockRow] = field(init=False)
-    _open: AnswerRules = field(init=False)
+    #: What is live where no tools are declared.
+    _rows: RowSet = field(init=False)
+    #: The policy where no blocks are expected.
+    _run_on: StopPolicy = field(init=False)
 
     def __post_init__(self) -> None:
         self._pattern_rows = [row for pattern in self.patterns if (row := pattern.to_row())]
-        rows = RowSet([build_use_tool_row(), *self._pattern_rows])
-        self.openers = tuple(row.opener for row in rows.rows.values())
-        self._open = AnswerRules(rows, self.policy, tuple(self.patterns), self.max_chars, clock=self.clock)
+        self._rows = RowSet([build_use_tool_row(), *self._pattern_rows])
+        self._run_on = self.policy.run_on()
+        self.openers = tuple(row.opener for row in self._rows.rows.values())
 
     def suit(self, request: TurnRequest, mode: OutputMode, expects_blocks: bool) -> AnswerRules:
         """The rules of a request; where no blocks are expected, an answer may just be about them."""
@@ -82,13 +85,13 @@ class ChatReading:
         # A turn may make any number of calls; checking them may cost it only so much in all.
         clock = CheckBudget(self.clock)
         rows, patterns = self._find_live_tags(request.tools, is_obsidian, clock)
-        return replace(
-            self._open,
-            rows=rows,
-            patterns=patterns,
+        return AnswerRules(
+            rows,
+            self._choose_policy(request, expects_blocks),
+            patterns,
+            self.max_chars,
+            request.tools,
             clock=clock,
-            policy=self._choose_policy(request, expects_blocks),
-            registry=request.tools,
             parallel=request.parallel,
             escape=self.escape if is_obsidian else None,
             stop=request.stop,
@@ -97,7 +100,7 @@ class ChatReading:
         )
 
     def _choose_policy(self, request: TurnRequest, expects_blocks: bool) -> StopPolicy:
-        policy = self._open.policy if expects_blocks else self._open.policy.run_on()
+        policy = self.policy if expects_blocks else self._run_on
         return policy.stop_at_one() if request.tools and not request.parallel else policy
 
     def _find_live_tags(
@@ -107,7 +110,7 @@ class ChatReading:
         if registry.choice.mode is ChoiceMode.NONE or registry.demands_call:
             return PLAIN.rows, ()
         if not registry:
-            return self._open.rows, self._open.patterns
+            return self._rows, tuple(self.patterns)
         is_any = is_obsidian and registry.choice.allowed is None
         names = None if is_any else frozenset(spec.name for spec in registry.callable)
         by_text = self.transport is ToolTransport.SENTINEL
@@ -116,7 +119,7 @@ class ChatReading:
             build_tool_call_row(registry, clock, is_asked_for=by_text),
             *self._pattern_rows,
         ]
-        return RowSet(rows), self._open.patterns
+        return RowSet(rows), tuple(self.patterns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from app.lib.continuation import (
     Delivery,
@@ -36,17 +35,14 @@ class Conversation:
     def __init__(self, owner: str, prompt: Prompt, may_keep: bool = True) -> None:
         self._owner = owner
         self.request = prompt.request
-        #: Several choices are as many conversations; and what we add to one is not its client's.
-        self._may_keep = may_keep and prompt.request.choices == 1 and not prompt.is_amended
+        # Several choices are as many conversations; and what we add to one is not its client's.
+        may_keep = may_keep and prompt.request.choices == 1 and not prompt.is_amended
+        self._terms = digest_terms(prompt.request) if may_keep else None
 
     @property
     def is_kept(self) -> bool:
         """Whether it may go on from anything, or anything from it."""
-        return self._may_keep and self._terms is not None
-
-    @cached_property
-    def _terms(self) -> bytes | None:
-        return digest_terms(self.request)
+        return self._terms is not None
 
     def match(self, key: ThreadKey, call_ids: Collection[str]) -> Delivery | Origin:
         """What the request brings for a turn that waits for these calls, or why that is not its own."""
@@ -78,7 +74,7 @@ class Conversation:
         return self._build_key((*self.request.history, *words, *made))
 
     def _build_key(self, history: Iterable[HistoryItem]) -> ThreadKey | None:
-        if not self._may_keep or self._terms is None:
+        if self._terms is None:
             return None
         return ThreadKey(self._owner, self._terms, digest_history(history))
 
