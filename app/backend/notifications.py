@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any, assert_never
 
 from app.backend.callbacks import is_asked_about
@@ -203,13 +205,22 @@ class NotificationReader:
 
 def read_limits(raw: Params) -> AccountLimits:
     primary, secondary = (read_window(raw.get(name)) for name in ("primary", "secondary"))
-    return AccountLimits(raw.get("planType"), primary, secondary)
+    plan = raw.get("planType")
+    return AccountLimits(plan if isinstance(plan, str) else None, primary, secondary)
 
 
 def read_window(raw: Any) -> LimitWindow | None:
     if not isinstance(raw, dict) or not raw:
         return None
-    return LimitWindow(raw.get("usedPercent") or 0, raw.get("windowDurationMins"), raw.get("resetsAt"))
+    told = [raw.get(name) for name in ("usedPercent", "windowDurationMins", "resetsAt")]
+    if not all(each is None or is_number(each) for each in told):
+        return None  # no answer hangs on it
+    used, minutes, resets_at_s = told
+    return LimitWindow(used or 0, minutes, resets_at_s)
+
+
+def is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
 
 
 def read_item_started(choice: int, params: Params) -> BackendEvent | None:
@@ -222,7 +233,7 @@ def read_text_delta(choice: int, params: Params) -> BackendEvent:
 
 def read_summary_delta(choice: int, params: Params) -> BackendEvent:
     item_id, text = read_delta(params)
-    return ReasoningDelta(choice, item_id, params.get("summaryIndex", 0), text)
+    return ReasoningDelta(choice, item_id, require(params.get("summaryIndex", 0), int), text)
 
 
 def read_delta(params: Params) -> tuple[str, str]:
@@ -233,6 +244,13 @@ def read_delta(params: Params) -> tuple[str, str]:
     return item_id, text
 
 
+def require(value: Any, *types: type) -> Any:
+    """What is of a known type; anything else would only be missed further on, where nobody knows codex."""
+    if type(value) not in types:
+        raise TypeError(value)
+    return value
+
+
 def read_raw_item(choice: int, params: Params) -> BackendEvent | None:
     match params.get("item"):
         case _ if is_echo(params):
@@ -240,8 +258,9 @@ def read_raw_item(choice: int, params: Params) -> BackendEvent | None:
         case {"type": "message", "role": "assistant", "id": str(id_), "content": list(parts)}:
             return MessageDone(choice, id_, "".join(part.get("text", "") for part in parts))
         case {"type": "reasoning", "id": str(id_), "summary": list(parts)}:
-            texts = tuple(part.get("text", "") for part in parts)
-            return ReasoningDone(choice, id_, texts, params["item"].get("encrypted_content"))
+            texts = tuple(require(part.get("text", ""), str) for part in parts)
+            encrypted = require(params["item"].get("encrypted_content"), str, NoneType)
+            return ReasoningDone(choice, id_, texts, encrypted)
         case {"type": "web_search_call", "id": str(id_), "action": {"type": str()} as action}:
             return SearchDone(choice, id_, read_action(action))
         case _:
@@ -261,12 +280,8 @@ def read_usage(choice: int, params: Params) -> BackendEvent:
 
 def build_usage(raw: Params | None) -> Usage:
     raw = raw or {}
-    return Usage(
-        raw.get("inputTokens", 0),
-        raw.get("cachedInputTokens", 0),
-        raw.get("outputTokens", 0),
-        raw.get("reasoningOutputTokens", 0),
-    )
+    names = ("inputTokens", "cachedInputTokens", "outputTokens", "reasoningOutputTokens")
+    return Usage(*(require(raw.get(name, 0), int) for name in names))
 
 
 def read_error(choice: int, params: Params) -> BackendEvent | None:

@@ -39,11 +39,22 @@ class Transcript:
             case _ if is_echo(params):
                 pass
             case {"item": {"type": "message", "role": "assistant", "content": list(parts)}}:
-                self._words += [part["text"] for part in parts if "text" in part]
-            case {"threadId": thread_id, "item": {"type": "function_call_output", "call_id": call_id}}:
+                self._words += filter(None, map(read_text, parts))
+            case {
+                "threadId": str(thread_id),
+                "item": {"type": "function_call_output", "call_id": str(call_id)},
+            }:
                 # Codex answers some calls by itself, and has the model try again.
                 is_ours = callbacks.has_answer((thread_id, call_id))
                 self.has_results = self.has_results or is_ours
                 self.has_secrets = self.has_secrets or not is_ours
-            case {"item": {"type": "web_search_call"}}:
+            case {"item": {"type": "web_search_call" | "function_call_output"}}:
                 self.has_secrets = True
+
+
+def read_text(part: Any) -> str | None:
+    match part:
+        case {"text": str(text)}:
+            return text
+        case _:
+            return None

@@ -435,6 +435,25 @@ def test_what_belongs_to_others_is_dropped(params: dict[str, Any]) -> None:
             *raw({"type": "function_call", "name": "f", "call_id": "c", "arguments": {}}),
             id="a-call-whose-arguments-are-no-text",
         ),
+        pytest.param(
+            "thread/tokenUsage/updated",
+            {"tokenUsage": {"total": {"inputTokens": []}}},
+            id="tokens-that-are-no-number",
+        ),
+        pytest.param("rawResponse/completed", {"usage": {"outputTokens": 1.5}}, id="half-a-token"),
+        pytest.param(
+            "item/reasoning/summaryTextDelta",
+            {"itemId": "r", "delta": "x", "summaryIndex": []},
+            id="a-part-without-a-number",
+        ),
+        pytest.param(
+            *raw({"type": "reasoning", "id": "r", "summary": [{"text": ["x"]}]}),
+            id="a-summary-that-is-no-text",
+        ),
+        pytest.param(
+            *raw({"type": "reasoning", "id": "r", "summary": [], "encrypted_content": {}}),
+            id="a-secret-that-is-no-text",
+        ),
     ],
 )
 def test_an_unknown_shape_is_no_answer_with_holes(method: str, params: dict[str, Any]) -> None:
@@ -560,6 +579,13 @@ def test_when_an_allowance_comes_back(
                 LimitsTold(AccountLimits("pro", LimitWindow(1), LimitWindow(2))),
             ],
             id="what-was-told-stays",
+        ),
+        *(
+            pytest.param(
+                [{"primary": {"usedPercent": 1, key: odd}, "planType": ["pro"]}], [], id=f"odd-{key}-{odd}"
+            )
+            for key in ("usedPercent", "windowDurationMins", "resetsAt")
+            for odd in ("1", [], True, float("inf"))
         ),
     ],
 )

@@ -36,6 +36,13 @@ def note(items: list[dict[str, Any]], turn_id: str = "t") -> tuple[str, bool, bo
         pytest.param([CODEX, OURS], ("", True, True), id="both-the-other-way"),
         pytest.param([{"type": "web_search_call"}], ("", False, True), id="a-search"),
         pytest.param([{"type": "reasoning"}], ("", False, False), id="thoughts"),
+        # Of another release, perhaps: what reads on says so, with an error.
+        pytest.param([CODEX | {"call_id": ["ours"]}], ("", False, True), id="a-result-of-no-known-shape"),
+        pytest.param(
+            [say("a") | {"content": [{"text": ["b"]}, {}, None, "text", 1]}, say("c")],
+            ("c", False, False),
+            id="words-of-no-known-shape",
+        ),
     ],
 )
 def test_items(items: list[dict[str, Any]], expected: tuple[str, bool, bool]) -> None:
