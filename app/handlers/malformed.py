@@ -6,6 +6,7 @@ import contextlib
 import secrets
 import socket
 from collections.abc import Callable
+from http import HTTPStatus
 
 import gunicorn.util
 import orjson
@@ -28,6 +29,8 @@ LONGEST_MESSAGE = 500
 def build_write_error(redactor: Redactor, account: Callable[[Fields], None]) -> WriteError:
     def write_error(client: socket.socket, status: int, reason: str, message: str) -> None:
         """In place of gunicorn's HTML, and the end of the connection."""
+        # A coding that nobody knows is the client's fault like the rest: 501 would say that it is ours.
+        status = 400 if status == HTTPStatus.NOT_IMPLEMENTED else status
         request_id = f"req_{secrets.token_hex(12)}"
         about = {"request_id": request_id, "key": STRANGER.name, "status": status, "error": CODE}
         account({**about, "duration_ms": 0.0})

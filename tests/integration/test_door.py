@@ -464,6 +464,12 @@ MODELS_LINE = "GET /v1/models HTTP/1.1"
             build_head(CHAT_LINE, {"content-length": "-1"}), 400, "malformed_request", id="a-negative-length"
         ),
         pytest.param(
+            build_head(CHAT_LINE, {"transfer-encoding": "br, chunked"}),
+            400,
+            "malformed_request",
+            id="a-coding-nobody-knows",
+        ),
+        pytest.param(
             build_head(MODELS_LINE, {"Host": "evil.example"}), 400, "malformed_request", id="two-hosts"
         ),
         pytest.param(
