@@ -8,10 +8,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import requests
+
 from tests.bench.processes import read_rss_mb
 from tests.support.gateway import Gateway, find_children, is_running
 
 SAMPLE_EVERY_S = 1.0
+EVERY_WORKER_WITHIN_S = 10.0
 #: The two ends of its pipe.
 FILES_OF_A_PROCESS = 2
 
@@ -57,6 +60,16 @@ def take_census(gateway: Gateway) -> Census:
     workers = [count_worker(pid) for pid in sorted(gateway.worker_pids)]
     folders = len(list((gateway.state_dir / "processes").glob("*")))
     return Census(time.monotonic(), tuple(worker for worker in workers if worker), folders)
+
+
+def count_greenlets(gateway: Gateway) -> int:
+    """Those of the worker that has most: each tells its own, whenever it takes the connection."""
+    told: dict[int, int] = {}
+    deadline_s = time.monotonic() + EVERY_WORKER_WITHIN_S
+    while not told.keys() >= gateway.worker_pids and time.monotonic() < deadline_s:
+        reply = requests.get(f"{gateway.base_url}/counts", headers={"connection": "close"}, timeout=10).json()
+        told[reply["pid"]] = reply["greenlets"]
+    return max(told.values())
 
 
 def count_worker(pid: int) -> Worker | None:

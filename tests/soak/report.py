@@ -49,6 +49,7 @@ def describe(site: Site) -> dict[str, str]:
         "most codex processes of a worker, allowed": f"{observer.most_codex}, {site.plan.most}",
         "process folders, zombies at the end": f"{after.folders}, {after.zombies}",
         "open files of a worker but for pipes, before, at the end": f"{before.files}, {after.files}",
+        "greenlets of a worker, before, at the end": f"{site.greenlets_before}, {site.greenlets_after}",
         "memory of a worker, after a third of its work, at the end": f"{at_first_mb:.1f} MB, "
         f"{at_last_mb:.1f} MB (at most +{MOST_GROWTH_MB:.0f} MB)",
     }

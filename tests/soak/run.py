@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from tests.soak.report import render
 from tests.soak.site import Plan, Site
 from tests.soak.watch import Watch, WatchingModel
-from tests.support.gateway import run_gateway, write_provider, write_stand_in
+from tests.support.gateway import SERVE_COUNTED, run_gateway, write_provider, write_stand_in
 
 PLANS = (
     Plan("codex", warm=2, most=6),
@@ -61,7 +61,7 @@ def run_site(plan: Plan, folder: pathlib.Path, model: WatchingModel, seed: str) 
         "PROXY_WARM_PROCESSES": str(plan.warm),
         "PROXY_MAX_PROCESSES": str(plan.most),
     }
-    with run_gateway(own, ready=True, **(ENVIRONMENT | backend | numbers)) as gateway:
+    with run_gateway(own, command=SERVE_COUNTED, **(ENVIRONMENT | backend | numbers)) as gateway:
         yield Site(plan, gateway, model.watch, seed)
 
 

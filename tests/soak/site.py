@@ -5,10 +5,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from tests.soak.census import Census, Observer, find_births, is_alive
+from tests.soak.census import Census, Observer, count_greenlets, find_births, is_alive
 from tests.soak.door import Door
 from tests.soak.kinds import KINDS, ask_plainly, follow_up
 from tests.soak.ledger import Deed, Ledger, Outcome
@@ -20,6 +20,7 @@ from tests.support.gateway import Gateway
 WARM_UP_TALKS = 12
 #: What a worker's memory may grow by, from a third of its work to its end.
 MOST_GROWTH_MB = 5.0
+GREENLETS_END_WITHIN_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +49,20 @@ class Site:
         self._seed = f"{seed} {plan.name}"
         self._stopped = threading.Event()
         self.before = self.after = Census(0, (), 0)
+        self.greenlets_before = self.greenlets_after = 0
 
     def warm_up(self) -> None:
         """What is opened once is open now, so that later numbers can be held to these."""
         for number in range(WARM_UP_TALKS):
             self._talk(random.Random(f"{self._seed} warm-up {number}"), "plain", number)
+        self.greenlets_before = count_greenlets(self.gateway)
         self.before = self.observer.look()
 
     def _talk(self, rng: random.Random, kind: str, number: int) -> None:
         talk = Talk(self.door, self.ledger, self.watch, rng)
         talk.kind = kind
-        (ask_plainly if number % 2 else follow_up)(talk)
+        with suppress(DroppedError):  # it is noted
+            (ask_plainly if number % 2 else follow_up)(talk)
 
     @contextmanager
     def under_load(self) -> Iterator[None]:
@@ -96,6 +100,7 @@ class Site:
     def finish(self) -> None:
         """Wait until it is at rest, count, and say what is not as it must be."""
         self.after = self._rest()
+        self.greenlets_after = self._rest_of_greenlets()
         self.observer.stop()
         for violation in [*self._check_rest(), *self._check_run(), *self._check_log()]:
             self.ledger.complain(violation)
@@ -111,6 +116,15 @@ class Site:
         while not self._is_at_rest(census := self.observer.look()) and time.monotonic() < deadline_s:
             time.sleep(0.2)
         return census
+
+    def _rest_of_greenlets(self) -> int:
+        """What is at rest for the kernel may still be about to end for the worker."""
+        deadline_s = time.monotonic() + GREENLETS_END_WITHIN_S
+        while (number := count_greenlets(self.gateway)) > self.greenlets_before:
+            if time.monotonic() > deadline_s:
+                break
+            time.sleep(0.2)
+        return number
 
     def _is_at_rest(self, census: Census) -> bool:
         warm = all(worker.codex == self.plan.warm for worker in census.workers)
@@ -131,6 +145,8 @@ class Site:
             yield f"{after.zombies} zombies"
         if after.files > self.before.files:
             yield f"{after.files} open files at rest, {self.before.files} before"
+        if self.greenlets_after > self.greenlets_before:
+            yield f"{self.greenlets_after} greenlets at rest, {self.greenlets_before} before"
         at_first_mb, at_last_mb = self.observer.find_memory()
         if at_last_mb > at_first_mb + MOST_GROWTH_MB:
             yield f"a worker grew from {at_first_mb:.1f} MB to {at_last_mb:.1f} MB"

@@ -17,6 +17,7 @@ def count() -> flask.Response:
     """Every open file, running greenlet and thread, those of this request among them."""
     gc.collect()  # what only a cycle holds is no leak
     return flask.jsonify(
+        pid=os.getpid(),
         fds=len(os.listdir("/proc/self/fd")),
         greenlets=sum(isinstance(each, greenlet) and bool(each) for each in gc.get_objects()),
         threads=len(os.listdir("/proc/self/task")),
