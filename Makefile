@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 
-.PHONY: help run login doctor key trace smoke test ci lint types layers format goldens pictures bench soak dist install-service clean venv venv-dev
+.PHONY: help run login doctor key trace smoke test ci lint types layers format goldens pictures bench soak fuzz dist install-service clean venv venv-dev
 
 help:
 	@echo "make run    serve on http://127.0.0.1:11435 (with a demo model; no account needed)"
@@ -16,6 +16,7 @@ help:
 	@echo "make ci     lint, types, layers, then make test"
 	@echo "make bench  what the gateway costs, beside its floor"
 	@echo "make soak   mixed traffic while processes are killed; MINUTES=2 of it, and a minute of rest"
+	@echo "make fuzz   odd events, requests and bytes by chance; MINUTES=2 of it, SEED=... again from there"
 	@echo "make goldens  write tests/fixtures/golden anew, for a change of the wire that is meant"
 	@echo "make pictures  take docs/images anew, with a real browser"
 	@echo "make dist   build the wheel and the source archive into dist/"
@@ -79,6 +80,9 @@ bench: venv-dev
 MINUTES ?= 2
 soak: venv-dev
 	$(PY) -m tests.soak --minutes $(MINUTES)
+
+fuzz: venv-dev
+	FUZZ_MINUTES=$(MINUTES) FUZZ_SEED=$(SEED) $(PY) -m pytest tests/fuzz
 
 dist: venv-dev
 	rm -rf build dist *.egg-info/SOURCES.txt

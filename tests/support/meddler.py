@@ -18,6 +18,7 @@ import ctypes
 import fcntl
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -30,7 +31,7 @@ from typing import Any, NoReturn
 # started by its path, from any folder
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))))
 
-from tests.support.meddler_strikes import STRIKES
+from tests.support.meddler_strikes import STRIKES, alter
 
 Message = dict[str, Any]
 
@@ -38,6 +39,8 @@ PR_SET_PDEATHSIG = 1
 READ_BYTES = 1 << 16
 EOF_GRACE_S = 1
 READ_GRACE_S = 1
+#: How many of the lines behind a `mangle` are altered.
+ALTERED = 0.15
 
 
 class Meddler:
@@ -52,6 +55,8 @@ class Meddler:
         #: A line that is to pass behind the next of that name, or of any.
         self.held = b""
         self.held_until: str | None = None
+        #: Alters lines, until the turn ends.
+        self.rng: random.Random | None = None
         self._calls: dict[Any, str] = {}
         self._asked: set[str] = set()
         self._line_count = 0
@@ -124,8 +129,10 @@ class Meddler:
         self._line_count += 1
         self.note("lines", name.encode() + b"\n")
         if not self.strike(line, after=name, after_line=self._line_count):
-            self.tell(line)
+            self.tell(line if self.rng is None else alter(line, self.rng, ALTERED))
             self.release(name)
+        if name == "turn/completed":
+            self.rng = None
 
     def release(self, name: str) -> None:
         """Let a line that was held pass, behind the one it had to wait for, and with a read of its own."""

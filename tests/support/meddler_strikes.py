@@ -2,8 +2,11 @@
 
 import itertools
 import json
+import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+from tests.fuzz.mutations import mangle_line
 
 if TYPE_CHECKING:
     from tests.support.meddler import Meddler
@@ -111,6 +114,19 @@ def ignore(meddler: "Meddler", line: bytes, what: list[str]) -> None:
     meddler.tell(line)
 
 
+def mangle(meddler: "Meddler", line: bytes, seed: int) -> None:
+    """Alter this line and some of those behind it, up to the turn's end; for one seed always alike."""
+    meddler.rng = random.Random(seed)
+    meddler.tell(alter(line, meddler.rng, 1.0) if line else b"")
+
+
+def alter(line: bytes, rng: random.Random, chance: float) -> bytes:
+    """A line that suffered, if it is its turn; at times without its end, so that the next is part of it."""
+    if rng.random() >= chance:
+        return line
+    return b"\n".join(mangle_line(line.rstrip(b"\n"), rng)) + rng.choice((b"\n", b"\n", b"\n", b""))
+
+
 STRIKES: dict[str, Strike] = {
     "die": die,
     "freeze": freeze,
@@ -128,4 +144,5 @@ STRIKES: dict[str, Strike] = {
     "ask_without_listening": ask_without_listening,
     "pile_without_listening": pile_without_listening,
     "ignore": ignore,
+    "mangle": mangle,
 }
