@@ -7,8 +7,8 @@ from typing import Any
 
 from app.backend.codex_errors import strip_url
 from app.backend.jsonrpc import Notification
+from app.backend.limits import read_limits
 from app.backend.login import as_dict
-from app.backend.notifications import read_limits
 from app.lib.account import API_KEY, Account, AccountState, LoginCode, LoginDone, LoginEnd, LoginFailed
 from app.lib.account_limits import AccountLimits
 from app.lib.errors import BackendRefused

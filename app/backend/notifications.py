@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,8 +12,9 @@ from typing import Any, assert_never
 from app.backend.callbacks import is_asked_about
 from app.backend.codex_errors import build_error
 from app.backend.jsonrpc import Notification
+from app.backend.limits import read_limits
 from app.backend.tool_names import ToolNames
-from app.lib.account_limits import AccountLimits, LimitWindow
+from app.lib.account_limits import AccountLimits
 from app.lib.errors import BackendRefused, BackendUnavailable
 from app.lib.events import (
     BackendEvent,
@@ -201,26 +201,6 @@ class NotificationReader:
             return []
         self._limits = self._limits.update(told)
         return [LimitsTold(self._limits)]
-
-
-def read_limits(raw: Params) -> AccountLimits:
-    primary, secondary = (read_window(raw.get(name)) for name in ("primary", "secondary"))
-    plan = raw.get("planType")
-    return AccountLimits(plan if isinstance(plan, str) else None, primary, secondary)
-
-
-def read_window(raw: Any) -> LimitWindow | None:
-    if not isinstance(raw, dict) or not raw:
-        return None
-    told = [raw.get(name) for name in ("usedPercent", "windowDurationMins", "resetsAt")]
-    if not all(each is None or is_number(each) for each in told):
-        return None  # no answer hangs on it
-    used, minutes, resets_at_s = told
-    return LimitWindow(used or 0, minutes, resets_at_s)
-
-
-def is_number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
 
 
 def read_item_started(choice: int, params: Params) -> BackendEvent | None:
