@@ -222,7 +222,8 @@ def fail_upstream(talk: Talk) -> None:
 def fail_upstream_midway(talk: Talk) -> None:
     """The stream says what came, and then that it broke."""
     nonce = talk.make_nonce()
-    script: list[Item] = [{"say": [nonce]}, {"wait": 0.3}, {"drop": True}]
+    # Apart, however busy the machine is: what comes together with its end is a status.
+    script: list[Item] = [{"say": [nonce]}, {"wait": 1}, {"drop": True}]
     put(talk, nonce, script, Expected((Choice(nonce),), "backend_unavailable"), stream=True)
 
 

@@ -252,7 +252,10 @@ EFFECTIVE = (
                 (None, "auto"),
             )
         ),
-        *(pytest.param({name: 0}, plain_with(ignored=(name,)), id=f"ignored-{name}") for name in sorted(IGNORED)),
+        *(
+            pytest.param({name: 0}, plain_with(ignored=(name,)), id=f"ignored-{name}")
+            for name in sorted(IGNORED)
+        ),
         pytest.param(
             {"user": "me", "temperature": 0.5, "max_tokens": 9, "seed": False},
             plain_with(max_tokens=9, ignored=("max_tokens=estimated", "seed", "temperature", "user")),
