@@ -13,7 +13,7 @@ from app.backend.line import Wish
 from app.backend.login import LoginKeeper
 from app.backend.pool import Pool
 from app.backend.waiting import run_beside, run_through
-from app.lib.errors import BackendRefused
+from app.lib.errors import BackendRefused, ProxyError
 
 log = logging.getLogger(__name__)
 
@@ -53,8 +53,10 @@ class Keeper:
                 self._tidy()
                 self._login.look()
                 is_full = self._drain.is_set or not self._pool.start_spare()
-            except Exception as error:  # noqa: BLE001  nobody else would start it again
+            except (ProxyError, OSError) as error:
                 log.warning("the pool could not be kept: %s", error)
+            except Exception:  # a fault of our own; nobody else would start it again
+                log.exception("the pool could not be kept")
 
     def _tidy(self) -> None:
         self._pool.retire(SPARE_LIFETIME_S)
