@@ -18,7 +18,8 @@ class Breaker:
     """Open after so many failures in a row; each try that fails then doubles the pause before the next.
 
     A new process that says hello closes it on trial: the next failure opens it again, and only a turn that
-    begins there makes the past forgotten. Told by its pool, under the pool's lock.
+    begins there makes the past forgotten. One from before the last failure says nothing of those to come.
+    Told by its pool, under the pool's lock.
     """
 
     def __init__(self, first_pause_s: float = FIRST_PAUSE_S) -> None:
@@ -62,11 +63,13 @@ class Breaker:
         self._due_s = time.monotonic() + self._pause_s + jitter_s
         self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
 
-    def note_greeting(self) -> None:
+    def note_greeting(self, started_s: float) -> None:
+        """A process that was started then said hello."""
         self._has_greeted = True
-        self._due_s = None
+        if started_s >= self._failed_s:
+            self._due_s = None
 
     def note_success(self, started_s: float) -> None:
-        """A turn began on a process that was started then; one from before says nothing of new ones."""
+        """A turn began on a process that was started then."""
         if started_s >= self._failed_s:
             self._failures, self._pause_s, self._due_s = 0, self._first_pause_s, None

@@ -84,7 +84,7 @@ class Pool:
             self.note_failed()
             raise
         with self._lock:
-            self._breaker.note_greeting()
+            self._breaker.note_greeting(process.started_s)
 
     def note_started(self, process: CodexProcess) -> None:
         """Its owner's turn runs: another one may start."""

@@ -58,11 +58,18 @@ def test_every_try_that_fails_doubles_the_pause_up_to_a_limit() -> None:
 def test_a_greeting_closes_it_on_trial(breaker: Breaker) -> None:
     fail(breaker, MAX_FAILURES)
     seen = [breaker.is_ready]
-    breaker.note_greeting()
+    breaker.note_greeting(time.monotonic())
     breaker.check()
     seen.append(breaker.is_ready)
     breaker.note_failure()
     assert ([*seen, breaker.is_ready], breaker.is_open) == ([False, True, False], True)
+
+
+def test_a_greeting_of_an_older_process_says_nothing_of_new_ones(breaker: Breaker) -> None:
+    before_s = time.monotonic()
+    fail(breaker, MAX_FAILURES)
+    breaker.note_greeting(before_s - 1)
+    assert (breaker.is_open, breaker.is_ready) == (True, False)
 
 
 def test_a_turn_on_an_older_process_says_nothing_of_new_ones(breaker: Breaker) -> None:
@@ -74,7 +81,7 @@ def test_a_turn_on_an_older_process_says_nothing_of_new_ones(breaker: Breaker) -
 
 def test_a_turn_that_starts_makes_the_past_forgotten(breaker: Breaker) -> None:
     fail(breaker, MAX_FAILURES + 3)
-    breaker.note_greeting()
+    breaker.note_greeting(time.monotonic())
     breaker.note_success(time.monotonic())
     fail(breaker, MAX_FAILURES - 1)
     assert not breaker.is_open
