@@ -142,14 +142,17 @@ make_environment() {
     else
         begin make made "$place/.venv"
     fi
-    # The service may not write here: without this it would compile everything at each start.
-    .venv/bin/python -m compileall -q app wsgi.py
+    # The service may not write here: without this it would compile everything at each start. What is compiled
+    # already may be closed to it: a gateway that root tried here keeps what it writes to itself.
+    find app config -name __pycache__ -prune -exec rm -rf {} +
+    (umask 022 && .venv/bin/python -m compileall -q app wsgi.py)
     check_service_can_read
 }
 
 # A checkout is as open as the umask of whoever cloned or pulled it.
 check_service_can_read() {
-    closed=$(runuser -u "$user" -- find . -name .git -prune -o ! -readable -print -quit 2>&1) || true
+    closed=$(runuser -u "$user" -- \
+        find . \( -name .git -o -name __pycache__ \) -prune -o ! -readable -print -quit 2>&1) || true
     if [ -n "$closed" ]; then fail "the user $user cannot read $closed (chmod -R go+rX $place)"; fi
     runuser -u "$user" -- .venv/bin/python -c 'import app' ||
         fail "the user $user cannot run $place/.venv/bin/python (chmod -R go+rX $place; PYTHON outside of /root and /home)"

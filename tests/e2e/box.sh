@@ -32,6 +32,7 @@ mkdir -p "$place"
 for each in app config docs wsgi.py Makefile setup.cfg pyproject.toml README.md; do
     cp -R "$checkout/$each" "$place/"
 done
+find "$place" -name __pycache__ -prune -exec rm -rf {} +
 cp "$checkout/tests/e2e/box_venv.sh" "$place/config/venv.sh"
 mkdir -p "$root/opt/python" "$root/opt/packages"
 mount --bind "$prefix" "$root/opt/python"

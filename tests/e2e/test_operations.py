@@ -83,6 +83,13 @@ def test_what_the_service_could_not_read_is_told(box: Box, name: str) -> None:
     assert (said.returncode != 0, "chmod -R go+rX /opt/codex-gateway" in said.stdout) == (True, True)
 
 
+def test_what_root_compiled_for_itself_is_compiled_for_the_service(box: Box) -> None:
+    """As a root does who tries `make run` here before it is a service."""
+    closed = "app/__pycache__ config/__pycache__ docs/__pycache__"
+    box.run(f"{NAMES}mkdir -p {closed}; chmod 700 {closed}; umask 077; make -s install-service APPLY=1")
+    box.run(f"{NAMES}runuser -u codex-gateway -- sh -c 'cat app/__pycache__/settings.*.pyc' > /dev/null")
+
+
 def test_the_service_has_its_own_folder_and_no_rights(box: Box) -> None:
     assert box.run("stat -c '%U %a' /var/lib/codex-gateway").stdout == "codex-gateway 700\n"
     for pid in box.run("pgrep -u codex-gateway").stdout.split():
