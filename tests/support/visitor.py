@@ -4,7 +4,9 @@ import contextlib
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from app.backend.codex import CodexBackend
 from app.lib.account import LoginCode, LoginEnd, LoginStep
@@ -12,6 +14,8 @@ from app.settings import Settings
 from tests.support.gateway import find_children, wait_until
 
 BOUND_S = 15
+# That nothing stays is what counts: on a busy machine a process that is killed may take a while to end.
+LET_GO_WITHIN_S = 30
 #: The keeper's own threads look up once a second; these end with what they do.
 BESIDE = ("AccountDesk.", "DeviceLogin.", "Pool.")
 
@@ -54,20 +58,41 @@ def read_step(steps: Iterator[LoginStep | None]) -> LoginStep:
         assert time.monotonic() < deadline_s
 
 
+@dataclass(frozen=True)
 class Holdings:
     """What this test process holds: open files and pipes, children, and what goes on beside the requests.
 
     Not its sockets, of which a backend has none: they belong to models in this process, that others ask.
     """
 
-    def __init__(self) -> None:
-        self.files = sum(not link.startswith("socket:") for link in read_links("/proc/self/fd"))
-        self.children = find_children(os.getpid())
-        self.beside = {each for each in threading.enumerate() if each.name.startswith(BESIDE)}
+    files: Counter[str]
+    children: set[int]
+    beside: set[threading.Thread]
 
-    def __le__(self, other: "Holdings") -> bool:
-        is_within = self.children <= other.children and self.beside <= other.beside
-        return is_within and self.files <= other.files
+    @classmethod
+    def count(cls) -> "Holdings":
+        links = (link.partition(":[")[0] for link in read_links("/proc/self/fd"))
+        return cls(
+            Counter(link for link in links if link != "socket"),
+            find_children(os.getpid()),
+            {each for each in threading.enumerate() if each.name.startswith(BESIDE)},
+        )
+
+    def beyond(self, earlier: "Holdings") -> "Holdings":
+        """What there is more than there was."""
+        return Holdings(
+            self.files - earlier.files, self.children - earlier.children, self.beside - earlier.beside
+        )
+
+
+NOTHING = Holdings(Counter(), set(), set())
+
+
+def await_nothing_beyond(before: Holdings) -> None:
+    """Until no more is held than then; on failure it is told what is."""
+    with contextlib.suppress(AssertionError):
+        wait_until(lambda: Holdings.count().beyond(before) == NOTHING, LET_GO_WITHIN_S)
+    assert Holdings.count().beyond(before) == NOTHING
 
 
 def read_links(folder: str) -> Iterator[str]:
@@ -79,7 +104,7 @@ def read_links(folder: str) -> Iterator[str]:
 @contextlib.contextmanager
 def run_backend(**environ: str) -> Iterator[CodexBackend]:
     """A backend that is ready; whatever was done with it, nothing of it is left at the end."""
-    before = Holdings()
+    before = Holdings.count()
     backend = CodexBackend(Settings.from_env({"PROXY_WARM_PROCESSES": "1"} | environ))
     backend.start()
     try:
@@ -87,4 +112,4 @@ def run_backend(**environ: str) -> Iterator[CodexBackend]:
         yield backend
     finally:
         backend.close()
-    wait_until(lambda: Holdings() <= before)
+    await_nothing_beyond(before)
