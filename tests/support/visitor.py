@@ -90,9 +90,10 @@ NOTHING = Holdings(Counter(), set(), set())
 
 def await_nothing_beyond(before: Holdings) -> None:
     """Until no more is held than then; on failure it is told what is."""
-    with contextlib.suppress(AssertionError):
-        wait_until(lambda: Holdings.count().beyond(before) == NOTHING, LET_GO_WITHIN_S)
-    assert Holdings.count().beyond(before) == NOTHING
+    deadline_s = time.monotonic() + LET_GO_WITHIN_S
+    while (left := Holdings.count().beyond(before)) != NOTHING:
+        assert time.monotonic() < deadline_s, left
+        time.sleep(0.01)
 
 
 def read_links(folder: str) -> Iterator[str]:
