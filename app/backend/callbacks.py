@@ -8,8 +8,8 @@ from typing import Any, NoReturn, assert_never
 
 import orjson
 
-from app.backend.dynamic_tools import measure_depth
 from app.backend.jsonrpc import ServerRequest
+from app.lib.json_depth import is_deeper
 from app.lib.json_text import has_surrogates
 from app.lib.request import ImagePart, Part, TextPart
 
@@ -93,12 +93,12 @@ def build_content(part: Part) -> dict[str, str]:
 def is_asked_about(arguments: str) -> bool:
     """Whether codex can read a call's arguments: any JSON, numbers of any size, but nothing half."""
     # Only so many brackets can nest that deep; counting them is quick.
-    is_deep = arguments.count("{") + arguments.count("[") > MAX_ARGUMENTS_DEPTH
+    may_be_deep = arguments.count("{") + arguments.count("[") > MAX_ARGUMENTS_DEPTH
     try:
         value = orjson.loads(arguments)
     except orjson.JSONDecodeError:
         return _is_only_large(arguments)
-    return not is_deep or measure_depth(value) <= MAX_ARGUMENTS_DEPTH
+    return not (may_be_deep and is_deeper(value, MAX_ARGUMENTS_DEPTH))
 
 
 def _is_only_large(arguments: str) -> bool:
@@ -108,7 +108,7 @@ def _is_only_large(arguments: str) -> bool:
         text = json.dumps(value, ensure_ascii=False)
     except (ValueError, RecursionError):
         return False
-    return not has_surrogates(text) and measure_depth(value) <= MAX_ARGUMENTS_DEPTH
+    return not (has_surrogates(text) or is_deeper(value, MAX_ARGUMENTS_DEPTH))
 
 
 def _refuse(literal: str) -> NoReturn:

@@ -9,6 +9,7 @@ import orjson
 
 from app.backend.tool_names import ToolNames
 from app.lib.errors import InvalidRequest
+from app.lib.json_depth import is_deeper
 from app.lib.json_text import dump_json
 from app.lib.tool_registry import ToolSpec
 
@@ -81,7 +82,7 @@ def is_cut_short(spec: ToolSpec, schema: Schema) -> bool:
 def is_taken(schema: Schema) -> bool:
     """Whether codex takes a schema, or would refuse the whole thread for it."""
     # The order counts: what nests too deep cannot be walked.
-    is_walkable = schema.get("type") not in NULL_TYPES and measure_depth(schema) <= MAX_SCHEMA_DEPTH
+    is_walkable = schema.get("type") not in NULL_TYPES and not is_deeper(schema, MAX_SCHEMA_DEPTH)
     return is_walkable and all(map(is_readable, walk(schema)))
 
 
@@ -165,14 +166,5 @@ KEYWORD_CHECKS: dict[str, Callable[[Any], bool]] = {
 
 
 def validate_output_schema(schema: Schema | None) -> None:
-    if measure_depth(schema) > MAX_OUTPUT_SCHEMA_DEPTH:
+    if is_deeper(schema, MAX_OUTPUT_SCHEMA_DEPTH):
         raise InvalidRequest(f"The answer's schema nests deeper than {MAX_OUTPUT_SCHEMA_DEPTH} levels.")
-
-
-def measure_depth(value: Any) -> int:
-    """How many brackets stand around the innermost value, which may be more than the stack has frames."""
-    level, depth = [value], 0
-    while level := [each for each in level if isinstance(each, dict | list)]:
-        depth += 1
-        level = [part for each in level for part in (each.values() if isinstance(each, dict) else each)]
-    return depth

@@ -10,7 +10,6 @@ import pytest
 from app.backend.dynamic_tools import (
     MAX_OUTPUT_SCHEMA_DEPTH,
     build_dynamic_tools,
-    measure_depth,
     validate_output_schema,
 )
 from app.backend.tool_names import ToolNames
@@ -147,18 +146,6 @@ def test_a_schema_nobody_could_write_down() -> None:
         "description": "D.",
         "inputSchema": ANY,
     }
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        pytest.param(1, 0, id="no-bracket"),
-        pytest.param({}, 1, id="an-empty-one"),
-        pytest.param({"a": [1, {"b": {}}], "c": {}}, 4, id="the-innermost-counts"),
-    ],
-)
-def test_measure_depth(value: Any, expected: int) -> None:
-    assert measure_depth(value) == expected
 
 
 def test_an_output_schema_may_nest_as_deep_as_codex_reads() -> None:

@@ -30,6 +30,7 @@ def nest(levels: int, shell: str = "list") -> Any:
         pytest.param([[], {}], 2, id="side-by-side"),
         pytest.param({"a": [1, {"b": 2}], "c": 3}, 3, id="mixed"),
         pytest.param([1, [2, [3]], [[[4]]]], 4, id="the-deepest-counts"),
+        pytest.param({"a": [1, {"b": {}}], "c": {}}, 4, id="the-innermost-counts-though-empty"),
         pytest.param([*[[]] * 1000, nest(5)], 6, id="also-behind-many-that-are-not"),
         pytest.param(nest(100), 100, id="lists"),
         pytest.param(nest(100, "object"), 100, id="objects"),
