@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import pathlib
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from app import doctor
 from app.backend.home import CodexHome
@@ -45,19 +48,19 @@ def serve(_: Arguments, settings: Settings) -> int:
 
 
 def login(_: Arguments, settings: Settings) -> int:
-    """Log the gateway in to Codex, in a CODEX_HOME of its own."""
+    """Log the gateway in to Codex, by a code to be entered in a browser; it keeps a login of its own."""
     home = prepare_home(settings)
     environment = home.environment(home.path)
     os.execve(home.binary, [str(home.binary), "login", "--device-auth"], environment)  # noqa: S606
 
 
 def look(arguments: Arguments, settings: Settings) -> int:
-    """Say what is as it should be, and what to do about the rest."""
+    """Look whether the gateway can do its work here, and say what to do where it cannot."""
     return doctor.run(settings, arguments.url)
 
 
 def make_key(arguments: Arguments, settings: Settings) -> int:
-    """Make a key, and tell it this once."""
+    """Make an access key and print it, this once; only its hash is kept."""
     path = arguments.file or settings.api_keys_file or settings.state_dir / "keys.toml"
     limits = KeyLimits(arguments.requests_per_minute, arguments.max_streams)
     try:
@@ -75,7 +78,7 @@ def make_key(arguments: Arguments, settings: Settings) -> int:
 
 
 def trace(arguments: Arguments, _: Settings) -> int:
-    """Tell what a log says of one request."""
+    """Print what a log says of one request, and of the codex process that served it."""
     try:
         with open(arguments.log or STDIN_FD, encoding="utf-8", errors="replace") as lines:
             found = stitch(lines, arguments.id)
@@ -103,29 +106,59 @@ def check_port(host: str, port: int) -> None:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="codex-gateway")
+    parser = argparse.ArgumentParser(
+        prog="codex-gateway",
+        description="Serves the OpenAI API from Codex.",
+        epilog="Settings are variables of the environment: `codex-gateway serve --help` lists them.",
+    )
     parser.add_argument("--version", action="version", version=f"codex-gateway {VERSION}")
     commands = parser.add_subparsers(required=True, metavar="serve|login|doctor|key|trace")
 
-    def add(name: str, run: Callable[..., int]) -> argparse.ArgumentParser:
-        command = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
+    def add(name: str, run: Callable[..., int], **more: Any) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=run.__doc__, description=run.__doc__, **more)
         command.set_defaults(run=run)
         return command
 
-    add("serve", serve)
+    add("serve", serve, epilog=list_settings(), formatter_class=argparse.RawDescriptionHelpFormatter)
     add("login", login)
     looked = add("doctor", look)
     looked.add_argument("--url", help="the gateway's public address, to look at what stands before it")
-    key = add("key", make_key)
-    key.add_argument("name")
-    key.add_argument("--role", choices=[*map(str, Role)], default=Role.CLIENT)
-    key.add_argument("--file", type=pathlib.Path, help="the keys file; PROXY_API_KEYS_FILE")
-    key.add_argument("--requests-per-minute", type=int)
-    key.add_argument("--max-streams", type=int)
+    add_key_arguments(add("key", make_key))
     stitched = add("trace", trace)
     stitched.add_argument("id", help="a request's id, its reply's x-request-id")
-    stitched.add_argument("log", nargs="?", help="a file; standard input")
+    stitched.add_argument("log", nargs="?", help="the file that holds the log; without one, standard input")
     return parser
+
+
+def add_key_arguments(key: argparse.ArgumentParser) -> None:
+    key.add_argument("name", help="what logs and usage call whoever has it")
+    key.add_argument(
+        "--role", choices=[*map(str, Role)], default=Role.CLIENT, help="client unless told otherwise"
+    )
+    key.add_argument(
+        "--file",
+        type=pathlib.Path,
+        help="where its hash is added; without one PROXY_API_KEYS_FILE, or keys.toml in PROXY_STATE_DIR",
+    )
+    key.add_argument(
+        "--requests-per-minute",
+        type=int,
+        metavar="N",
+        help="0: no limit; without it PROXY_REQUESTS_PER_MINUTE counts",
+    )
+    key.add_argument(
+        "--max-streams", type=int, metavar="N", help="0: no limit; without it PROXY_MAX_STREAMS counts"
+    )
+
+
+def list_settings() -> str:
+    """Every setting with its default, for those who have the package alone."""
+    knobs = [each.metadata for each in dataclasses.fields(Settings) if each.metadata]
+    told = (
+        f"  {knob['name']}={knob['default']}\n{textwrap.indent(textwrap.fill(knob['meaning'], 92), ' ' * 6)}"
+        for knob in knobs
+    )
+    return "\n".join(["settings, variables of the environment, each with its default:", *told])
 
 
 def main(given: Sequence[str] | None = None) -> int:

@@ -49,8 +49,8 @@ class AccessSettings:
     api_keys_file: pathlib.Path | None = knob(
         "PROXY_API_KEYS_FILE",
         "",
-        "More keys, hashed, each with its name, role and limits; `make key` writes it, and it is read again "
-        "when it changes.",
+        "More keys, hashed, each with its name, role and limits; `codex-gateway key` or `make key` adds one, "
+        "and it is read again when it changes.",
         parse_optional_path,
     )
     allowed_origins: tuple[str, ...] = knob(

@@ -43,7 +43,7 @@ class SettingsError(Exception):
 
 
 @dataclass(frozen=True)
-class Settings(AccessSettings, ProcessSettings):
+class Settings(ProcessSettings, AccessSettings):
     workers: int = knob("WEB_CONCURRENCY", "1", "Worker processes, each with a pool of its own.", parse_count)
     state_dir: pathlib.Path = knob(
         "PROXY_STATE_DIR",

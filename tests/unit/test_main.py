@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -15,6 +16,7 @@ import pytest
 
 from app.__main__ import main
 from app.lib.keys import AccessKey, KeyLimits, Role, digest_key, parse_keys
+from app.settings import Settings
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -53,6 +55,15 @@ def test_key_is_told_once(capsys: pytest.CaptureFixture[str], tmp_path: pathlib.
         f"For a gateway that does not read that file yet: PROXY_API_KEYS_FILE={path}",
     ]
     assert (key in err, key in path.read_text(), stat.S_IMODE(path.stat().st_mode)) == (False, False, 0o600)
+
+
+def test_help_lists_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever has the package has none of the documents."""
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["serve", "--help"])
+    told = capsys.readouterr().out.split()
+    knobs = [each.metadata for each in dataclasses.fields(Settings) if each.metadata]
+    assert {f"{knob['name']}={knob['default']}" for knob in knobs} <= set(told)
 
 
 def test_key_with_everything(
