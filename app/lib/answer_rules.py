@@ -10,7 +10,7 @@ from app.lib.obsidian import EscapePolicy
 from app.lib.output_mode import OutputMode
 from app.lib.request import ToolTransport, TurnRequest
 from app.lib.schema_check.budget import CheckBudget
-from app.lib.schema_check.effort import Clock
+from app.lib.schema_check.effort import Clock, stand_still
 from app.lib.stop_policy import StopPolicy
 from app.lib.text_gate import DEFAULT_MAX_CHARS
 from app.lib.tool_call_aggregator import CallNaming, ToolCallAggregator, name_chat_call, name_response_call
@@ -38,7 +38,7 @@ class AnswerRules:
     stop: tuple[str, ...] = ()
     max_bytes: int | None = None
     #: For what the check of a call's arguments may cost.
-    clock: Clock = field(default=lambda: 0.0, compare=False)
+    clock: Clock = field(default=stand_still, compare=False)
     #: What clients know calls by.
     naming: CallNaming = name_chat_call
     #: Whether a client that is told of calls may come back with their results, by the ids it was given.
@@ -63,7 +63,7 @@ class ChatReading:
     patterns: Sequence[TextPattern] = ()
     max_chars: int = DEFAULT_MAX_CHARS
     escape: EscapePolicy = EscapePolicy.XML
-    clock: Clock = lambda: 0.0
+    clock: Clock = stand_still
     transport: ToolTransport = ToolTransport.NATIVE
     #: What a client's instructions mention if they ask for blocks.
     openers: tuple[str, ...] = field(init=False)
@@ -128,7 +128,7 @@ class ResponsesReading:
 
     policy: StopPolicy
     max_chars: int = DEFAULT_MAX_CHARS
-    clock: Clock = lambda: 0.0
+    clock: Clock = stand_still
     transport: ToolTransport = ToolTransport.NATIVE
 
     def suit(self, request: TurnRequest) -> AnswerRules:

@@ -11,7 +11,7 @@ from typing import Any
 
 from app.lib import sentinel, use_tool
 from app.lib.block_lead import BLOCK, TOOL_CALL_STEPS, USE_TOOL_STEPS, Lead
-from app.lib.schema_check.effort import Clock
+from app.lib.schema_check.effort import Clock, stand_still
 from app.lib.sentinel import ProblemKind, ToolCallProblem, judge_block, judge_call
 from app.lib.tool_calls import ParsedTextBlock, TextCall
 from app.lib.tool_registry import NO_TOOLS, ToolRegistry
@@ -102,7 +102,7 @@ def build_inner_pattern(row: BlockRow) -> str:
 def build_use_tool_row(
     names: Collection[str] | None = None,
     registry: ToolRegistry = NO_TOOLS,
-    clock: Clock = lambda: 0.0,
+    clock: Clock = stand_still,
 ) -> BlockRow:
     """`<use_tool>` blocks; with `names`, only those that call one of them.
 

@@ -17,10 +17,11 @@ from app.lib.json_text import (
     repair_json,
     strip_fence,
 )
+from app.lib.optional_nulls import drop_nulls
 from app.lib.schema_check.budget import CheckBudget, to_budget
 from app.lib.schema_check.effort import Clock, count_values
 from app.lib.sentinel import ProblemKind, ToolCallProblem, judge_call
-from app.lib.strict_schema import MAX_VALUES, drop_nulls, to_strict
+from app.lib.strict_schema import MAX_VALUES, to_strict
 from app.lib.tool_calls import TextCall
 from app.lib.tool_manifest import build_tool
 from app.lib.tool_registry import ToolRegistry, ToolSpec

@@ -1,4 +1,4 @@
-"""A client's JSON schema in the subset that a model's answer can be held to, and the way back.
+"""A client's JSON schema in the subset that an answer can be held to; for the way back see `optional_nulls`.
 
 The subset is that of OpenAI's structured outputs: closed objects whose properties are all required. It may
 allow more than the client's own schema, never other things: an answer is checked against that one too.
@@ -9,11 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from app.lib.optional_nulls import drop_nulls
 from app.lib.schema_check.effort import count_values
 from app.lib.strict_limits import fits_limits, list_targets, list_types, list_values
-
-__all__ = ["drop_nulls", "to_strict"]
 
 # More than the subset allows of anything; a schema of as many takes 40 ms to convert.
 MAX_VALUES = 32_000

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.lib.optional_nulls import has_optional
-from app.lib.strict_schema import drop_nulls, to_strict
+from app.lib.optional_nulls import drop_nulls, has_optional
+from app.lib.strict_schema import to_strict
 from app.lib.tool_validation import find_mismatch
 
 STRING = {"type": "string"}
