@@ -1,4 +1,4 @@
-"""The bearer key: asked of everyone, except for health and on an open loopback gateway."""
+"""The bearer key, and what it lets do; `customs` says which requests need none."""
 
 from __future__ import annotations
 
@@ -44,8 +44,11 @@ def require_admin(access: Access) -> None:
 
 
 def require_operator(request: flask.Request, access: Access, keyring: Keyring) -> None:
-    """Who may change the gateway's account. A gateway that is open is so to every page of this machine's
-    browsers: there it takes the token that its start printed."""
+    """Let pass who may change the gateway's account.
+
+    An open gateway is open to every page in this machine's browsers: so there it takes the token that was
+    printed at its start.
+    """
     require_admin(access)
     if keyring.is_open and not keyring.is_token(read_bearer(request)):
         raise Forbidden("This needs the page token that the gateway printed.", code="page_token_required")

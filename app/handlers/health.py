@@ -1,4 +1,4 @@
-"""Health for supervisors and load balancers; the only routes that need no key."""
+"""Health for supervisors and load balancers, which have no key."""
 
 from __future__ import annotations
 

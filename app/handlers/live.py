@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator
 from typing import Any
 
-from app.handlers.meters import Meters
+from app.handlers.meters import STATES, TOKENS, Meters
 from app.lib.errors import GatewayBusy
 from app.lib.sse import encode_data
 from app.pipeline import Client
@@ -28,14 +28,14 @@ LOOK_S = 1.0
 GAUGES = {
     "requests_open": ("requests_open", ""),
     "streams_open": ("streams_open", ""),
-    **{state: ("processes", state) for state in ("idle", "owned", "parked", "ending")},
+    **{state: ("processes", state) for state in STATES},
     "queued": ("queue", ""),
 }
 #: What a period adds.
 COUNTS = {
     "requests": ("requests_total", ""),
     "errors": ("errors_total", ""),
-    **{f"{kind}_tokens": ("tokens_total", kind) for kind in ("input", "cached", "output", "reasoning")},
+    **{f"{kind}_tokens": ("tokens_total", kind) for kind in TOKENS},
     "tool_calls": ("tool_calls_total", ""),
     **{f"tool_buffer_{end}": (f"tool_buffer_{end}_total", "") for end in ("started", "flushed", "aborted")},
     "first_tokens": ("first_token_seconds_count", ""),

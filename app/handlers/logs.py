@@ -20,8 +20,6 @@ from app.store.exchanges import Exchanges
 STDERR_FD = 2
 #: Of the request that this greenlet serves: whatever is said meanwhile, in whichever room, is about it.
 REQUEST_ID: contextvars.ContextVar[str | None] = contextvars.ContextVar("request_id", default=None)
-
-
 #: Of its exchange, where what goes in and out is kept: from its body on, and of nobody without a key.
 EXCHANGE_ID: contextvars.ContextVar[str | None] = contextvars.ContextVar("exchange_id", default=None)
 
@@ -102,16 +100,17 @@ def build_redactor(settings: Settings) -> Redactor:
 
 def configure(settings: Settings, exchanges: Exchanges) -> None:
     """Send our own loggers to stderr; the server's are set up in its configuration."""
+    redactor = build_redactor(settings)
     handler = LineHandler()
-    handler.setFormatter(JsonFormatter(build_redactor(settings)))
+    handler.setFormatter(JsonFormatter(redactor))
     for name in ("app", "access"):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.setLevel(settings.log_level)
         logger.propagate = False
     bodies.setLevel(settings.log_level if settings.logs_bodies else logging.CRITICAL)
-    bodies.handlers = [ExchangeHandler(exchanges, build_redactor(settings))]
-    bodies.filters = [Shortener(build_redactor(settings))]
+    bodies.handlers = [ExchangeHandler(exchanges, redactor)]
+    bodies.filters = [Shortener(redactor)]
 
 
 def shorten(text: str) -> str:

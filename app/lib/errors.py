@@ -11,7 +11,7 @@ ProxyError
 │   ├── UnknownModel
 │   └── UnknownResponse           or one of its items: never stored, deleted, expired, another's
 ├── MethodNotAllowed 405
-├── BodyTimeout 408              the client did not send what it announced
+├── BodyTimeout 408               the client did not send what it announced
 ├── BodyTooLarge 413
 ├── NotJson 415
 ├── RateLimited 429               upstream is throttling
