@@ -28,12 +28,13 @@ from app.handlers.bodies import Bodies
 from app.handlers.clock import Clock
 from app.handlers.door import Door
 from app.handlers.keyring import Keyring
-from app.handlers.lifecycle import Company, Lifecycle, Stores
+from app.handlers.lifecycle import Company, Lifecycle
 from app.handlers.limits import Allowances
 from app.handlers.live import NEWEST, LiveFeed
 from app.handlers.meters import Meters
 from app.handlers.recorder import UsageRecorder
 from app.handlers.slow_bodies import SlowBodies
+from app.handlers.stores import Stores
 from app.handlers.telemetry import Telemetry
 from app.lib.block_rows import TextPattern
 from app.pipeline import Backend

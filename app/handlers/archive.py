@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import collections
-import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from app.handlers.stores import ask, ask_lightly
 from app.lib.dialects.response_body import Body
 from app.lib.dialects.response_input import build_input_item
-from app.lib.errors import ContextTooLong, InvalidRequest, StoreUnavailable, UnknownPrevious, UnknownResponse
+from app.lib.errors import ContextTooLong, InvalidRequest, UnknownPrevious, UnknownResponse
 from app.lib.request import HistoryItem, ItemReference, PastCall, PastOutput, PastReasoning
 from app.schemas.response_input import read_input
 from app.schemas.responses import ResponsesRequest
-from app.store.database import StoreFault, TooMuch
 from app.store.responses import NOTHING, Conversation, ResponseStore, Standing
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -138,24 +135,6 @@ class Archive:
             return ask_lightly(lambda: self._store.find_items(self._owner, keys)) or {}
         except ContextTooLong:
             return {}
-
-
-def ask(question: Callable[[], T]) -> T:
-    try:
-        return question()
-    except StoreFault as error:
-        raise StoreUnavailable(f"What is stored is out of reach: {error}") from error
-    except TooMuch as error:
-        raise ContextTooLong("What the request goes on from is larger than can be read for it.") from error
-
-
-def ask_lightly(question: Callable[[], T | None]) -> T | None:
-    """A question whose answer only helps: without a store, what it asks for was never stored."""
-    try:
-        return ask(question)
-    except StoreUnavailable as error:
-        log.warning("something stored was not looked up: %s", error)
-        return None
 
 
 def require(found: T | None, response_id: str) -> T:

@@ -11,27 +11,14 @@ from app.handlers.clock import Clock
 from app.handlers.live import LiveFeed
 from app.handlers.recorder import UsageRecorder
 from app.handlers.slow_bodies import SlowBodies
+from app.handlers.stores import Stores
 from app.pipeline import Backend
 from app.store.database import StoreFault
-from app.store.exchanges import Exchanges
-from app.store.responses import ResponseStore
-from app.store.usage import UsageStore
 
 log = logging.getLogger(__name__)
 
 # What background responses have to say that they were cut off; a tick is enough.
 LAST_WORDS_S = 4.0
-
-
-@dataclass(frozen=True, slots=True)
-class Stores:
-    responses: ResponseStore
-    usage: UsageStore
-    exchanges: Exchanges
-
-    def close(self) -> None:
-        self.responses.close()
-        self.usage.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,15 @@ import flask
 import orjson
 
 from app.handlers.access import Access
-from app.handlers.archive import ask_lightly
 from app.handlers.auth import require_admin, require_operator
 from app.handlers.client import limit_unsent
 from app.handlers.guest import Guest
 from app.handlers.keyring import Keyring
-from app.handlers.lifecycle import Stores
 from app.handlers.live import LiveFeed
+from app.handlers.stores import Stores, ask_lightly
 from app.handlers.stream import SSE_HEADERS, keep_alive
 from app.lib.account import Account, AccountReport, LoginCode, LoginDone, LoginFailed, LoginStep
-from app.lib.account_limits import AccountLimits
+from app.lib.account_limits import describe_limits
 from app.lib.errors import NotFound
 from app.lib.keys import Role
 from app.lib.models import EFFORTS
@@ -67,9 +66,9 @@ class Panel:
     def _find_limits(self, report: AccountReport) -> Body | None:
         """As codex told them of this login, or what any answer told last; none of an account without."""
         if report.limits is not None and report.told_at_s is not None:
-            return tell_limits(report.told_at_s, report.limits)
+            return describe_limits(report.told_at_s, report.limits)
         told = ask_lightly(self._stores.usage.read_limits) if report.account.has_limits else None
-        return tell_limits(*told) if told else None
+        return describe_limits(*told) if told else None
 
     def log_in(self, access: Access) -> Iterator[bytes]:
         require_operator(flask.request, access, self._keyring)
@@ -137,10 +136,6 @@ def reply(body: Body) -> flask.Response:
     """Never logged: it may show what was, and be as long."""
     headers = {"cache-control": "no-store"}
     return flask.Response(orjson.dumps(body), headers=headers, mimetype="application/json")
-
-
-def tell_limits(told_at_s: float, limits: AccountLimits) -> Body:
-    return {"told_at": int(told_at_s), **limits.to_dict()}
 
 
 def build_account(account: Account, is_admin: bool) -> Body:

@@ -10,10 +10,11 @@ from typing import Any
 
 import flask
 
-from app.handlers.archive import ask
 from app.handlers.http import json_response
 from app.handlers.query import read_number
 from app.handlers.recorder import UsageRecorder
+from app.handlers.stores import ask
+from app.lib.account_limits import describe_limits
 from app.lib.errors import InvalidRequest
 from app.lib.keys import AccessKey, Role
 from app.store.turns import in_turns
@@ -39,7 +40,7 @@ def build_blueprint(store: UsageStore, recorder: UsageRecorder) -> flask.Bluepri
         ask(recorder.flush)
         report = ask(lambda: build_report(span, store.read_hours(span), width_s))
         told = ask(store.read_limits)
-        limits = {"told_at": int(told[0]), **told[1].to_dict()} if told else None
+        limits = describe_limits(*told) if told else None
         return json_response(report | {"account_limits": limits})
 
     @blueprint.get("/v1/usage/raw")

@@ -55,6 +55,11 @@ class AccountLimits:
         }
 
 
+def describe_limits(told_at_s: float, limits: AccountLimits) -> dict[str, Any]:
+    """Limits as clients are shown them, with when codex told them."""
+    return {"told_at": int(told_at_s), **limits.to_dict()}
+
+
 def build_limits(told: dict[str, Any]) -> AccountLimits:
     """What `to_dict` told."""
     return AccountLimits(told["plan"], build_window(told["primary"]), build_window(told["secondary"]))
