@@ -9,7 +9,7 @@ from typing import Any
 
 from app.lib.account_limits import AccountLimits
 from app.store.database import StoreFault
-from app.store.turns import in_turns
+from app.store.pauses import with_pauses
 from app.store.usage import BITE_ROWS, Entry, UsageStore
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class UsageRecorder:
 
     def _write_all(self) -> None:
         # What comes meanwhile is for the next one, or this would never end.
-        for _ in in_turns(range(0, max(len(self._waiting), 1), BITE_ROWS)):
+        for _ in with_pauses(range(0, max(len(self._waiting), 1), BITE_ROWS)):
             entries, limits = self._waiting[:BITE_ROWS], self._limits
             self._store.add(entries, limits)
             del self._waiting[: len(entries)]

@@ -17,7 +17,7 @@ from app.handlers.stores import ask
 from app.lib.account_limits import describe_limits
 from app.lib.errors import InvalidRequest
 from app.lib.keys import AccessKey, Role
-from app.store.turns import in_turns
+from app.store.pauses import with_pauses
 from app.store.usage import BUFFERS, COLUMNS, DAY_S, HOUR_S, HourRow, Span, UsageStore, count_buffers
 
 GROUPS = {"hour": HOUR_S, "day": DAY_S}
@@ -112,7 +112,7 @@ def build_report(span: Span, rows: Iterable[HourRow], width_s: int) -> Body:
         "start_time": int(span.start_s // HOUR_S * HOUR_S),
         "end_time": int(-(-span.end_s // HOUR_S) * HOUR_S),
         "total": pick(total, USED),
-        "data": [build_bucket(start_s, width_s, places) for start_s, places in in_turns(buckets.items())],
+        "data": [build_bucket(start_s, width_s, places) for start_s, places in with_pauses(buckets.items())],
         "tool_buffer_metrics": pick(total, BUFFERS),
     }
 

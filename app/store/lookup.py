@@ -9,7 +9,7 @@ from typing import Any
 from app.store.database import Database, TooMuch
 from app.store.encoding import decode
 from app.store.item_keys import Item, Key, is_call
-from app.store.turns import in_turns
+from app.store.pauses import with_pauses
 
 #: An owner, and since when what is stored counts.
 Scope = tuple[str, float]
@@ -44,7 +44,7 @@ def find_items(database: Database, scope: Scope, keys: Collection[Key], max_byte
     """The newest item of each key, from the output of a response or its own input; a call as it was made."""
     reader = Reader(database, max_bytes)
     found: Named = {}
-    for number, wanted in in_turns(find_holders(database, scope, keys).items()):
+    for number, wanted in with_pauses(find_holders(database, scope, keys).items()):
         found |= pick(reader, number, wanted)
     return found
 
@@ -52,7 +52,7 @@ def find_items(database: Database, scope: Scope, keys: Collection[Key], max_byte
 def find_holders(database: Database, scope: Scope, keys: Collection[Key]) -> dict[int, set[Key]]:
     """The newest response for each key."""
     holders: dict[int, set[Key]] = defaultdict(set)
-    for some in in_turns(split(sorted(keys))):
+    for some in with_pauses(split(sorted(keys))):
         rows = database.read(
             "SELECT kind, key, max(number) FROM item_keys JOIN responses ON number = response"  # noqa: S608
             f" WHERE (kind, key) IN (VALUES {', '.join(['(?, ?)'] * len(some))})"

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from app.store.database import Database, StoreFault
 from app.store.encoding import decode, encode
 from app.store.limits import Limits
+from app.store.pauses import with_pauses
 from app.store.segments import delete_response
-from app.store.turns import in_turns
 from app.store.workers import list_workers, take_over
 
 log = logging.getLogger(__name__)
@@ -108,7 +108,7 @@ def do_chores(database: Database, folder: pathlib.Path, limits: Limits, now_s: f
 def take_bites(database: Database, bite: Bite, until_s: float = float("inf")) -> bool:
     """Repeat it until it finds nothing; false if time ran out before."""
     taken = iter(lambda: bool(database.write(bite)), False)
-    return all(time.monotonic() < until_s for _ in in_turns(taken))
+    return all(time.monotonic() < until_s for _ in with_pauses(taken))
 
 
 def repair(database: Database, folder: pathlib.Path) -> None:

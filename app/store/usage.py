@@ -16,7 +16,7 @@ import orjson
 from app.lib.account_limits import AccountLimits, build_limits
 from app.lib.keys import STRANGER
 from app.store.database import Database, StoreFault
-from app.store.turns import in_turns
+from app.store.pauses import with_pauses
 from app.store.usage_schema import MIGRATIONS
 
 log = logging.getLogger(__name__)
@@ -178,7 +178,7 @@ class UsageStore:
         """Every hour that the span touches; read a day at a time, between which others have their turn."""
         first, behind = int(span.start_s // HOUR_S), int(-(-span.end_s // HOUR_S))
         first = max(first, int((self._clock() - self._days * DAY_S) // HOUR_S))
-        for day in in_turns(range(first, behind, 24)):
+        for day in with_pauses(range(first, behind, 24)):
             until = min(day + 24, behind)
             for row in self._database.read(READ_HOURS, (day, until, span.key, span.key)):
                 hour, key, model, *counts = row
@@ -228,7 +228,7 @@ class UsageStore:
         def drop(connection: sqlite3.Connection) -> int:
             return connection.execute(sql, parameters).rowcount
 
-        for _ in in_turns(iter(lambda: self._database.write(drop), 0)):
+        for _ in with_pauses(iter(lambda: self._database.write(drop), 0)):
             pass
 
 
