@@ -14,6 +14,7 @@ from app.backend.account import read_account_limits
 from app.backend.device_login import LOGIN_TIMEOUT_S, DeviceLogin, Seat
 from app.backend.drain import Drain
 from app.backend.home import CodexHome
+from app.backend.lending import borrow
 from app.backend.line import Wish
 from app.backend.pool import Pool
 from app.backend.process import CodexProcess
@@ -122,7 +123,7 @@ class AccountDesk:
 
     def log_out(self, client: Client) -> None:
         try:
-            with self._pool.borrow(Wish(client.patience_s), client) as process:
+            with borrow(self._pool, Wish(client.patience_s), client) as process:
                 # Whether the client waits for that or not: it was asked for.
                 run_through(process.call(calls.LOG_OUT))
                 run_through(process.ask_account())
@@ -141,7 +142,7 @@ class AccountDesk:
 
     def _ask(self, known: KnownLogin) -> None:
         try:
-            with self._pool.borrow(Wish(NO_HURRY, ends_parked=False)) as process:
+            with borrow(self._pool, Wish(NO_HURRY, ends_parked=False)) as process:
                 if process.login == known.identity:  # else that login ended while this waited
                     known.tell_account(run_through(process.ask_account()))
                     if known.wants_limits:

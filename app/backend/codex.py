@@ -10,6 +10,7 @@ from app.backend.directory import ModelDirectory
 from app.backend.drain import Drain
 from app.backend.home import CodexHome
 from app.backend.keeper import Keeper
+from app.backend.lending import borrow
 from app.backend.line import Wish
 from app.backend.pool import Pool
 from app.backend.turn import CodexTurn, TurnContext
@@ -48,7 +49,7 @@ class CodexBackend:
         return self._directory.all()
 
     def _refresh_models(self, client: Client) -> None:
-        with self._pool.borrow(Wish(client.patience_s), client) as process:
+        with borrow(self._pool, Wish(client.patience_s), client) as process:
             run_through(self._directory.refresh(process), client)
 
     def known_models(self) -> tuple[Model, ...]:

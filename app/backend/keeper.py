@@ -9,6 +9,7 @@ import time
 from app.backend import calls
 from app.backend.drain import Drain
 from app.backend.home import CodexHome
+from app.backend.lending import borrow, start_spare
 from app.backend.line import Wish
 from app.backend.login import LoginKeeper
 from app.backend.pool import Pool
@@ -52,7 +53,7 @@ class Keeper:
             try:
                 self._tidy()
                 self._login.look()
-                is_full = self._drain.is_set or not self._pool.start_spare()
+                is_full = self._drain.is_set or not start_spare(self._pool)
             except (ProxyError, OSError) as error:
                 log.warning("the pool could not be kept: %s", error)
             except Exception:  # a fault of our own; nobody else would start it again
@@ -76,5 +77,5 @@ class Keeper:
         # Before everyone in the line: without a login none of them is served.
         first = Wish(LOGIN_PATIENCE_S, arrived_s=0.0)
         # What codex says to it tells nothing: it may refuse, and have refreshed all the same.
-        with self._pool.borrow(first) as process, contextlib.suppress(BackendRefused):
+        with borrow(self._pool, first) as process, contextlib.suppress(BackendRefused):
             run_through(process.call(calls.REFRESH_LOGIN))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import logging
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 
 from app.backend.breaker import Breaker
 from app.backend.fitness import Fitness
@@ -18,13 +17,13 @@ from app.backend.parking import Continuation, ParkedTurn, Parking
 from app.backend.process import CodexProcess
 from app.backend.slots import Claim, Slots
 from app.backend.threads import Threads
-from app.backend.waiting import run_beside, run_through
+from app.backend.waiting import run_beside
 from app.lib.continuation import ThreadKey
 from app.lib.conversation import Conversation
-from app.lib.errors import PROCESS_FAULTS, BackendRefused, GatewayBusy, GatewayStopping, ProcessFailed
+from app.lib.errors import BackendRefused, GatewayBusy, GatewayStopping, ProcessFailed
 from app.lib.events import Queued
 from app.lib.placement import Origin
-from app.pipeline import Census, Client
+from app.pipeline import Census
 from app.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -150,40 +149,14 @@ class Pool:
                 process.terminate()
             self._emptied.wait_for(lambda: not self._slots.taken, CLOSE_TIMEOUT_S)
 
-    def start_spare(self) -> bool:
-        """Start a process ahead of need, or to see whether that works again; false when none is to be."""
+    def lease_spare(self) -> CodexProcess | None:
+        """A new process, if one is wanted ahead of need, or due to show whether that works again."""
         with self._lock:
             is_wanted = len(self._idle) < self._settings.warm_processes and not self._breaker.is_open
             is_due = is_wanted or self._breaker.is_due
             if not is_due or not self._slots.may_start or not self._slots.claim():
-                return False
-        with self._noting(), self._owning(self._spawn()) as process:
-            run_through(self.greet(process))
-        return True
-
-    @contextlib.contextmanager
-    def borrow(self, wish: Wish, client: Client | None = None) -> Iterator[CodexProcess]:
-        """A process for something else than a turn; waits for it, as long as the client does."""
-        with self._noting(), self._owning(run_through(self.lease(wish), client)) as process:
-            run_through(self.greet(process), client)
-            yield process
-
-    @contextlib.contextmanager
-    def _owning(self, process: CodexProcess) -> Iterator[CodexProcess]:
-        try:
-            yield process
-        except BaseException:
-            self.discard(process)
-            raise
-        self.give_back(process)
-
-    @contextlib.contextmanager
-    def _noting(self) -> Iterator[None]:
-        try:
-            yield
-        except PROCESS_FAULTS:
-            self.note_failed()
-            raise
+                return None
+        return self._spawn()
 
     def retire(self, spare_lifetime_s: float) -> None:
         """End what is dead, of another login, waited too long, or was left by a past burst."""
@@ -296,5 +269,6 @@ class Pool:
                 self._emptied.notify_all()
             self.shrunk.set()
         if died and not self._closing.is_set():
-            self._slots.tally.process_deaths += 1
+            with self._lock:
+                self._slots.tally.process_deaths += 1
             log.warning("a codex process ended by itself", extra={"fields": died})

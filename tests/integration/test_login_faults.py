@@ -16,6 +16,7 @@ from app.backend.account_desk import PACES, AccountDesk, Paces
 from app.backend.codex import CodexBackend
 from app.backend.drain import Drain
 from app.backend.home import CodexHome
+from app.backend.lending import borrow
 from app.backend.line import Wish
 from app.backend.pool import Pool
 from app.lib.account import Account, AccountReport, AccountState, LoginCode, LoginDone, LoginFailed
@@ -411,7 +412,7 @@ def test_what_is_known_stays_true(start_counter: StartCounter) -> None:
     known = wait_until(lambda: (told := counter.read()).limits and told)
     assert known == AccountReport(IN, LIMITS, known.told_at_s)
     counter.settle()
-    with counter.pool.borrow(Wish(1)):
+    with borrow(counter.pool, Wish(1)):
         assert [counter.read(), counter.read()] == [known, known]
         counter.change_login("2")
         assert counter.read() == AccountReport(UNKNOWN)
@@ -425,11 +426,11 @@ def test_a_question_lets_requests_pass(start_counter: StartCounter) -> None:
     counter.change_login("1")
 
     def serve() -> int:
-        with counter.pool.borrow(Wish(BOUND_S)):
+        with borrow(counter.pool, Wish(BOUND_S)):
             return counter.count("account/read")
 
     with ThreadPoolExecutor(1) as executor:
-        with counter.pool.borrow(Wish(1)):
+        with borrow(counter.pool, Wish(1)):
             asked = counter.count("account/read")
             assert counter.read() == AccountReport(UNKNOWN)
             request = executor.submit(serve)
@@ -442,7 +443,7 @@ def test_a_question_that_outlived_its_login(start_counter: StartCounter) -> None
     """Whoever waits for it is not told of the next one; that one is asked about by itself."""
     counter = start_counter(paces=Paces(BOUND_S, fresh_s=0), **HELD)
     with ThreadPoolExecutor(1) as executor:
-        with counter.pool.borrow(Wish(1)):
+        with borrow(counter.pool, Wish(1)):
             waiting = executor.submit(counter.read)
             wait_until(lambda: counter.pool.census().queued == 1)
             counter.change_login("1")
