@@ -101,7 +101,8 @@ def judge_refusal(reply: Reply, name: str, is_local: bool) -> Iterator[Finding]:
             "or error pages in its JSON",
         )
         return
-    yield ok(FRONT, f"errors arrive as the API has them ({reply.status} {error.get('code')})")
+    about = " ".join(filter(None, (str(reply.status), error.get("code"))))
+    yield ok(FRONT, f"errors arrive as the API has them ({about})")
     if "x-request-id" in reply.headers:
         yield ok(FRONT, "answers bring their x-request-id")
     else:
