@@ -21,7 +21,7 @@ from app.backend.process import CodexProcess
 from app.backend.waiting import run_beside, run_through
 from app.lib.account import Account, AccountReport, AccountState, LoginStep
 from app.lib.account_limits import AccountLimits
-from app.lib.errors import BackendRefused, BackendTimeout, BackendUnavailable, ClientGone
+from app.lib.errors import BackendRefused, BackendTimeout, BackendUnavailable, ClientGone, ProxyError
 from app.pipeline import Client
 
 log = logging.getLogger(__name__)
@@ -147,8 +147,10 @@ class AccountDesk:
                     known.tell_account(run_through(process.ask_account()))
                     if known.wants_limits:
                         self._ask_limits(process, known)
-        except Exception as error:  # noqa: BLE001  who waits is told what was known before
+        except (ProxyError, OSError) as error:  # who waits is told what was known before
             log.info("codex could not be asked about its account: %s", error)
+        except Exception:  # a fault of our own
+            log.exception("codex could not be asked about its account")
         finally:
             known.end(self._paces.fresh_s)
 

@@ -17,6 +17,7 @@ from typing import Any
 import orjson
 
 from app.backend.waiting import run_beside
+from app.lib.errors import ProxyError
 from app.watched_file import WatchedFile
 
 log = logging.getLogger(__name__)
@@ -98,8 +99,10 @@ class LoginKeeper:
                 return
             try:
                 self._refresh()
-            except Exception as error:  # noqa: BLE001  the next look tries again
+            except (ProxyError, OSError) as error:  # the next look tries again
                 log.warning("the Codex login could not be refreshed: %s", error)
+            except Exception:  # a fault of our own
+                log.exception("the Codex login could not be refreshed")
             if self._is_due:
                 log.warning("the Codex login is about to end, and could not be refreshed: %s", LOG_IN)
 
