@@ -31,7 +31,7 @@ from prometheus_client import multiprocess  # noqa: E402
 from app.handlers.bodies import IS_READ  # noqa: E402
 from app.handlers.logs import JsonFormatter, build_redactor  # noqa: E402
 from app.handlers.malformed import build_write_error  # noqa: E402
-from app.handlers.pieces import discard, take_turns  # noqa: E402
+from app.handlers.pieces import discard, pace  # noqa: E402
 from app.settings import PAGE_TOKEN, Settings  # noqa: E402
 
 # A reload runs this file again, and the token stays.
@@ -125,7 +125,7 @@ def post_worker_init(worker):
     lifecycle, telemetry = (worker.wsgi.extensions[name] for name in ("lifecycle", "telemetry"))
     # What gunicorn says by itself, of a request that it cannot read, is in the API's own words, and counts.
     gunicorn.util.write_error = build_write_error(redactor, telemetry.account)
-    take_turns(SocketUnreader)
+    pace(SocketUnreader)
     stop = signal.getsignal(signal.SIGTERM)
 
     def drain(signum, frame):
@@ -140,7 +140,7 @@ def post_worker_init(worker):
 
 
 def pre_request(worker, req):
-    req.unreader.turns.rest()
+    req.unreader.pacing.rest()
 
 
 def post_request(worker, req, environ, resp):
@@ -154,7 +154,7 @@ def post_request(worker, req, environ, resp):
         environ["gunicorn.socket"].settimeout(None)
     if not is_read:
         req.force_close()
-    req.unreader.turns.rest()
+    req.unreader.pacing.rest()
     # What is there already is read without a wait: one who asks on and on would be the only one served.
     time.sleep(0)
 

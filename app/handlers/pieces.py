@@ -9,12 +9,12 @@ from typing import Any
 
 #: How long a connection may keep the worker with what it brought, and how long others have their turn then.
 #: To sleep for no time would let those go on that run already, and not look for what arrived.
-TURN_S = 0.005
+STRETCH_S = 0.005
 PAUSE_S = 0.02
 PIECE_BYTES = 1 << 20
 
 
-class Turns:
+class Pacing:
     """Stands before gunicorn's reading of a connection's socket.
 
     There, since one piece may be any amount of work: chunks of a byte, each with much about it.
@@ -29,7 +29,7 @@ class Turns:
     def chunk(self, size_hint: int | None = None) -> bytes:
         if self._left_s is not None:
             self._worked_s += time.monotonic() - self._left_s
-        if self._worked_s >= TURN_S:
+        if self._worked_s >= STRETCH_S:
             time.sleep(PAUSE_S)
             self._worked_s = 0.0
         data = self._receive(size_hint)
@@ -41,7 +41,7 @@ class Turns:
         self._left_s = None
 
 
-def take_turns(reader: Any) -> None:
+def pace(reader: Any) -> None:
     """Have gunicorn's reader of connections leave time for the others.
 
     From the first byte on: at each piece of a header all that came before is looked through.
@@ -49,9 +49,9 @@ def take_turns(reader: Any) -> None:
     receive = reader.chunk
 
     def chunk(unreader: Any, size_hint: int | None = None) -> bytes:
-        if not hasattr(unreader, "turns"):
-            unreader.turns = Turns(functools.partial(receive, unreader))
-        data: bytes = unreader.turns.chunk(size_hint)
+        if not hasattr(unreader, "pacing"):
+            unreader.pacing = Pacing(functools.partial(receive, unreader))
+        data: bytes = unreader.pacing.chunk(size_hint)
         return data
 
     reader.chunk = chunk
