@@ -1,4 +1,4 @@
-"""Codex's notifications as backend events; the only place that knows their spelling."""
+"""Codex's notifications as backend events; no other place makes events of what codex says."""
 
 from __future__ import annotations
 
