@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 Item = dict[str, Any]
 Key = tuple[str, str]
+#: An item under each of its names.
+Named = dict[Key, Item]
 
 
 def insert_keys(connection: sqlite3.Connection, response: int | None, keys: Iterable[Key]) -> None:
@@ -16,13 +18,13 @@ def insert_keys(connection: sqlite3.Connection, response: int | None, keys: Iter
     )
 
 
-def list_output_keys(body: dict[str, Any]) -> set[Key]:
-    output = body.get("output", ())
-    return list_keys(output) | {("call", item["call_id"]) for item in output if is_call(item)}
+def name_output(output: Collection[Item]) -> Named:
+    """What a model made: its calls go by two names."""
+    return name_items(output) | {("call", item["call_id"]): item for item in output if is_call(item)}
 
 
-def list_keys(items: Iterable[Item]) -> set[Key]:
-    return {("item", item["id"]) for item in items if isinstance(item.get("id"), str)}
+def name_items(items: Iterable[Item]) -> Named:
+    return {("item", item["id"]): item for item in items if isinstance(item.get("id"), str)}
 
 
 def is_call(item: Item) -> bool:

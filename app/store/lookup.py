@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from app.store.database import Database, TooMuch
 from app.store.encoding import decode
-from app.store.item_keys import Item, Key, is_call
+from app.store.item_keys import Key, Named, name_items, name_output
 from app.store.pauses import with_pauses
 
 #: An owner, and since when what is stored counts.
 Scope = tuple[str, float]
-#: An item under each of its names.
-Named = dict[Key, Item]
 
 #: Between two of these the other greenlets have their turn.
 KEYS_AT_ONCE = 300
@@ -70,12 +68,7 @@ def split(keys: list[Key]) -> Iterator[list[Key]]:
 
 def pick(reader: Reader, number: int, wanted: set[Key]) -> Named:
     """From the output; only what is not there is looked for in the input, which may be large."""
-    output = (reader.read(BODY, number) or {}).get("output", ())
-    named = name_items(output) | {("call", item["call_id"]): item for item in filter(is_call, output)}
+    named = name_output((reader.read(BODY, number) or {}).get("output", ()))
     if not wanted <= named.keys():
         named = name_items(reader.read(OWN_ITEMS, number) or ()) | named
     return {key: named[key] for key in wanted if key in named}
-
-
-def name_items(items: Iterable[Item]) -> Named:
-    return {("item", item["id"]): item for item in items if isinstance(item.get("id"), str)}

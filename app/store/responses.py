@@ -11,7 +11,7 @@ from typing import Any
 
 from app.store.database import Database
 from app.store.encoding import decode, encode
-from app.store.item_keys import Item, Key, insert_keys, list_keys, list_output_keys
+from app.store.item_keys import Item, Key, insert_keys, name_items, name_output
 from app.store.limits import Limits
 from app.store.lookup import find_items
 from app.store.schema import MIGRATIONS
@@ -89,7 +89,7 @@ class ResponseStore:
     def begin(self, owner: str, body: Body, own_items: list[Item], earlier: Conversation = NOTHING) -> None:
         """Keep a new response; one that is under way is this worker's until its end is written."""
         encoded, own = encode(body), encode_piece(own_items)
-        keys = list_keys(own_items) | list_output_keys(body)
+        keys = {*name_items(own_items), *name_output(body.get("output", ()))}
         worker = self._claim_if_under_way(body["status"])
         about = (body["status"], worker, body["background"])
         row = (body["id"], owner, self._clock(), *about, encoded)
@@ -106,7 +106,7 @@ class ResponseStore:
 
     def update(self, owner: str, body: Body) -> bool:
         """Write the response as it is now, whatever its status; false if it was deleted meanwhile."""
-        encoded, keys = encode(body), list_output_keys(body)
+        encoded, keys = encode(body), name_output(body.get("output", ()))
         row = (body["status"], self._claim_if_under_way(body["status"]), encoded)
         whose = (body["id"], owner)
         is_there = self._database.write(lambda connection: update(connection, whose, row, keys))
