@@ -153,7 +153,7 @@ class Pool:
         """A new process, if one is wanted ahead of need, or due to show whether that works again."""
         with self._lock:
             is_wanted = len(self._idle) < self._settings.warm_processes and not self._breaker.is_open
-            is_due = is_wanted or self._breaker.is_due
+            is_due = (is_wanted or self._breaker.is_due) and not self._closing.is_set()
             if not is_due or not self._slots.may_start or not self._slots.claim():
                 return None
         return self._spawn()
