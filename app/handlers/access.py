@@ -33,7 +33,7 @@ from app.lib.events import (
 )
 from app.lib.keys import STRANGER, AccessKey
 from app.lib.rate_headers import build_limit_headers
-from app.lib.redaction import redact
+from app.lib.redaction import Redactor
 from app.lib.text_gate import Reason
 from app.lib.usage import NOTHING_USED
 from app.pipeline import Client
@@ -242,7 +242,7 @@ class Nobody:
 
 def begin(request: flask.Request, client: Client, telemetry: Telemetry) -> Access:
     """Before anything is read."""
-    request_id = find_request_id(request.headers.get("x-request-id", ""))
+    request_id = find_request_id(request.headers.get("x-request-id", ""), telemetry.redactor)
     REQUEST_ID.set(request_id)
     EXCHANGE_ID.set(None)
     access = Access(client, request_id, telemetry)
@@ -254,7 +254,7 @@ def begin(request: flask.Request, client: Client, telemetry: Telemetry) -> Acces
     return access
 
 
-def find_request_id(asked: str) -> str:
+def find_request_id(asked: str, redactor: Redactor) -> str:
     """The client's own id, if it is one that can stand in a header and a log, and no key."""
-    is_fit = ID.fullmatch(asked) and redact(asked) == asked
+    is_fit = ID.fullmatch(asked) and redactor.redact(asked) == asked
     return asked if is_fit else f"req_{secrets.token_hex(12)}"

@@ -28,9 +28,9 @@ class Telemetry:
     def __init__(self, backend: Backend, recorder: UsageRecorder, meters: Meters, redactor: Redactor) -> None:
         self.buffers = ToolBufferCounters()
         self.meters = meters
+        self.redactor = redactor
         self._backend = backend
         self._recorder = recorder
-        self._redactor = redactor
         self._under_way = 0
         self._open_streams = 0
 
@@ -82,7 +82,7 @@ class Telemetry:
     def _hide_secrets(self, fields: Fields) -> Fields:
         """What is kept may be read by others than who sent it: a path, a model's name, a tool's."""
         text = orjson.dumps(fields).decode()
-        hidden = self._redactor.redact(text)
+        hidden = self.redactor.redact(text)
         return fields if hidden == text else orjson.loads(hidden)
 
     def _label_model(self, asked: str | None) -> str:
