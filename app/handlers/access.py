@@ -250,7 +250,9 @@ def begin(request: flask.Request, client: Client, telemetry: Telemetry) -> Acces
     if access.customs.is_counted and request.method != "OPTIONS":
         access.count()
     route = request.url_rule.rule if request.url_rule else None
-    access.note(method=request.method, path=request.path[:LONGEST_PATH], route=route, key=STRANGER.name)
+    # Behind its secrets: half of one would not be known for what it is.
+    path = telemetry.redactor.redact(request.path)[:LONGEST_PATH]
+    access.note(method=request.method, path=path, route=route, key=STRANGER.name)
     return access
 
 

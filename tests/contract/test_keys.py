@@ -15,9 +15,11 @@ from flask.testing import FlaskClient
 
 from app import create_app
 from app.handlers import logs
+from app.handlers.access import LONGEST_PATH
 from app.handlers.customs import CUSTOMS
 from app.lib.account import LoginDone
 from app.lib.keys import AccessKey, KeyLimits, Role, build_entry, digest_key
+from app.lib.redaction import REDACTED
 from app.settings import Settings
 from tests.contract.conftest import BODY
 from tests.support.scripted_backend import LOGIN_CODE, ScriptedBackend, end, say
@@ -380,6 +382,19 @@ def test_a_key_is_no_request_id(client: FlaskClient, asked: str) -> None:
     """It would stand in the reply, and in the log of a proxy, which knows no keys."""
     response = client.get("/livez", headers={"x-request-id": asked}, buffered=True)
     assert re.fullmatch("req_[0-9a-f]{24}", response.headers["x-request-id"])
+
+
+@pytest.mark.parametrize("gateway_settings", [pytest.param(Settings(api_keys=("hunter2hunter2",)), id="one")])
+@pytest.mark.parametrize("key", ["hunter2hunter2", "sk-cgw-0123456789abcdef"])
+def test_no_part_of_a_key_is_kept_of_a_path(
+    client: FlaskClient, logged: list[logging.LogRecord], key: str
+) -> None:
+    """Half of one would not be known for what it is, and leave the rest to be guessed."""
+    before = [f"/v1/{'x' * length}/" for length in range(LONGEST_PATH - 30, LONGEST_PATH)]
+    for each in before:
+        client.get(each + key, buffered=True)
+    kept = [record.fields["path"] for record in logged]
+    assert kept == [f"{each}{REDACTED}"[:LONGEST_PATH] for each in before]
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/ui/live"), ("POST", "/ui/login")])
