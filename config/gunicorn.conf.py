@@ -7,6 +7,7 @@ import resource
 import secrets
 import shutil
 import signal
+import sys
 import time
 
 # What is made from here on is nobody else's to read. (gunicorn's own `umask` is about sockets only.)
@@ -32,6 +33,7 @@ from app.handlers.bodies import IS_READ  # noqa: E402
 from app.handlers.logs import JsonFormatter, build_redactor  # noqa: E402
 from app.handlers.malformed import build_write_error  # noqa: E402
 from app.handlers.pieces import discard, pace  # noqa: E402
+from app.lib.loopback import is_loopback  # noqa: E402
 from app.settings import PAGE_TOKEN, Settings  # noqa: E402
 
 # A reload runs this file again, and the token stays.
@@ -97,7 +99,19 @@ def child_exit(server, worker):
     multiprocess.mark_process_dead(worker.pid)
 
 
+def refuse_strangers(server):
+    """The end of an open gateway that others could reach: gunicorn's own options say where to listen, too."""
+    names = [listener.getsockname() for listener in server.LISTENERS]
+    places = [name if isinstance(name, str) else name[0] for name in names]
+    exposed = [place for place in places if not is_loopback(place)]
+    if settings.is_open and exposed:
+        advice = "an open gateway listens on loopback only; set PROXY_API_KEY or PROXY_HOST=127.0.0.1"
+        on_exit(server)
+        sys.exit(f"codex-gateway: {', '.join(exposed)}: {advice}")
+
+
 def when_ready(server):
+    refuse_strangers(server)
     host, port = server.LISTENERS[0].getsockname()[:2]
     base = f"http://[{host}]:{port}/v1" if ":" in host else f"http://{host}:{port}/v1"
     key = "" if settings.is_open else " -H 'authorization: Bearer YOUR_KEY'"

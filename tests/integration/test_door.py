@@ -209,6 +209,9 @@ def test_an_answer_ends_though_its_key_is_gone(door: Gateway) -> None:
     assert (refused, '"content":"b"' in text, text.endswith("data: [DONE]\n\n")) == (401, True, True)
 
 
+ON_LOOPBACK_ONLY = "an open gateway listens on loopback only; set PROXY_API_KEY or PROXY_HOST=127.0.0.1"
+
+
 @pytest.mark.parametrize(
     ("environ", "line"),
     [
@@ -225,11 +228,21 @@ def test_an_answer_ends_though_its_key_is_gone(door: Gateway) -> None:
         *(
             pytest.param(
                 {"PROXY_HOST": host},
-                f"PROXY_HOST={host}: an open gateway listens on loopback only; "
-                "set PROXY_API_KEY or PROXY_HOST=127.0.0.1",
+                f"PROXY_HOST={host}: {ON_LOOPBACK_ONLY}",
                 id=f"open-on-{host}",
             )
             for host in ("0.0.0.0", "::", "192.0.2.7", "gateway.example")
+        ),
+        *(
+            pytest.param(
+                {"GUNICORN_CMD_ARGS": f"--bind 127.0.0.1:0 --bind {address}"},
+                f"{place}: {ON_LOOPBACK_ONLY}",
+                id=f"opened-by-gunicorn-on-{name}",
+            )
+            for name, address, place in (
+                ("all", "0.0.0.0:0", "0.0.0.0"),
+                ("a-file", "unix:{folder}/socket", "{folder}/socket"),
+            )
         ),
         pytest.param(
             {"PROXY_API_KEY": "one-of-many,one-of-both", "PROXY_ADMIN_KEY": "one-of-both"},
