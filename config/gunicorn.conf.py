@@ -84,7 +84,9 @@ make_meters_folder()
 
 
 def on_starting(server):
-    """Remove what a server that was killed left behind."""
+    """Tell the workers how many they are, and remove what a server that was killed left behind."""
+    # gunicorn's own options may say so, too. Each worker grants its part of a key's limits.
+    os.environ["WEB_CONCURRENCY"] = str(server.cfg.workers)
     for folder in meters.iterdir():
         if not pathlib.Path("/proc", folder.name).exists():
             shutil.rmtree(folder, ignore_errors=True)

@@ -360,6 +360,20 @@ def test_no_key_stands_anywhere(door: Gateway) -> None:
 # Limits
 
 
+def test_a_limit_is_divided_by_the_workers_there_are(tmp_path: pathlib.Path) -> None:
+    """Also where gunicorn's own options say how many."""
+    with run_gateway(
+        tmp_path,
+        CODEX_BIN=write_stand_in(tmp_path),
+        GUNICORN_CMD_ARGS="--workers 2",
+        PROXY_WARM_PROCESSES="1",
+        PROXY_API_KEY=ENV,
+        PROXY_REQUESTS_PER_MINUTE="60",
+    ) as gateway:
+        told = ask(gateway, ENV).headers["x-ratelimit-limit-requests"]
+        assert (len(gateway.worker_pids), told) == (2, "30")
+
+
 @pytest.mark.parametrize(
     ("script", "stream", "reads"),
     [
