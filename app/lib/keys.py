@@ -102,6 +102,8 @@ def parse_keys(text: str) -> tuple[AccessKey, ...]:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise KeysFault(str(error)) from error
+    except RecursionError as error:
+        raise KeysFault("nested too deeply") from error
     keys = tuple(parse_entry(name, table) for name, table in tables.items())
     if len({key.digest for key in keys}) < len(keys):
         raise KeysFault("two names have the same hash")

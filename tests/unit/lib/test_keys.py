@@ -71,6 +71,7 @@ HASH_RULE = "[alice]: hash must be `sha256:` and 64 hex digits"
     ("text", "complaint"),
     [
         pytest.param("[alice", "Expected ']' at the end of a table declaration", id="no-toml"),
+        pytest.param("x = " + "[" * 5000, "nested too deeply", id="lists-without-an-end"),
         pytest.param(entry() + entry(digest=B), "Cannot declare ('alice',) twice", id="one-name-twice"),
         pytest.param(entry() + entry(name="bob"), "two names have the same hash", id="one-hash-twice"),
         pytest.param(f'hash = "sha256:{A}"', f"[hash]: {NAME_RULE}", id="no-table"),
