@@ -67,7 +67,10 @@ ANYBODY = AccessKey("(open)", "", Role.ADMIN)
 
 
 class KeysFault(ValueError):
-    """A keys file that cannot be meant; the text says where."""
+    """A keys file that cannot be meant; the text says where, and repeats no key that stands there."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(redact(message))
 
 
 def digest_key(key: bytes) -> str:
