@@ -108,6 +108,8 @@ class AccessSettings:
                 return f"{name}: holds no key"
             if any(len(key) < SHORTEST_KEY for key in keys):
                 return f"{name}: a key must have at least {SHORTEST_KEY} characters"
+            if not all(map(str.isprintable, keys)):  # nor are bytes that are no text
+                return f"{name}: a key has signs that no client can send"
         if set(self.api_keys) & set(self.admin_keys):
             return "PROXY_ADMIN_KEY: shares a key with PROXY_API_KEY; a key has one role"
         return self._find_opening() if self.is_open else ""

@@ -257,6 +257,14 @@ def test_an_open_gateway_stays_on_loopback(host: str, key: str, opens: bool) -> 
             "PROXY_API_KEY: a key must have at least 8 characters",
             id="a-short-key",
         ),
+        *(
+            pytest.param(
+                {"PROXY_ADMIN_KEY": f"long-enough,odd{sign}secret"},
+                "PROXY_ADMIN_KEY: a key has signs that no client can send",
+                id=f"a-key-with-{name}",
+            )
+            for name, sign in (("bytes-that-are-no-text", "\udcff"), ("an-end-of-a-line", "\n"))
+        ),
         pytest.param(
             {"PROXY_API_KEY": "one-of-both", "PROXY_ADMIN_KEY": "one-of-both"},
             "PROXY_ADMIN_KEY: shares a key with PROXY_API_KEY; a key has one role",
