@@ -95,7 +95,7 @@ class _Handler(LocalHandler):
         self.wfile.write(body)
 
     def _read_body(self) -> dict[str, Any]:
-        self._check_host()
+        self._check_way()
         if self.path.partition("?")[0] != "/v1/responses":
             raise _Refused(http.HTTPStatus.NOT_FOUND, "The demo model only has POST /v1/responses.")
         try:
@@ -106,10 +106,11 @@ class _Handler(LocalHandler):
             raise _Refused(http.HTTPStatus.BAD_REQUEST, "The body is not a JSON object.")
         return body
 
-    def _check_host(self) -> None:
-        # A page whose name was rebound to loopback still sends its own name.
+    def _check_way(self) -> None:
+        # A page whose name was rebound to loopback still sends its own; one that only posts says its origin.
         port = self._owner.server_port
-        if self.headers.get("Host") not in (f"127.0.0.1:{port}", f"localhost:{port}"):
+        is_named = self.headers.get("Host") in (f"127.0.0.1:{port}", f"localhost:{port}")
+        if not is_named or "Origin" in self.headers:
             raise _Refused(http.HTTPStatus.FORBIDDEN, "The demo model only answers on loopback.")
 
     def _read_length(self) -> int:

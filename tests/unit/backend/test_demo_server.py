@@ -133,6 +133,8 @@ def test_two_named_tools_are_called_in_one_response(base_url: str) -> None:
         pytest.param("POST", "/responses", {}, b"[" * 100_000, 400, id="nested-without-end"),
         pytest.param("POST", "/responses", {}, b'{"input": "\\ud800"}', 400, id="half-a-character"),
         pytest.param("POST", "/responses", {"Host": "evil.example"}, b"{}", 403, id="rebound-host"),
+        pytest.param("POST", "/responses", {"Origin": "https://evil.example"}, b"{}", 403, id="a-page"),
+        pytest.param("POST", "/responses", {"Origin": "null"}, b"{}", 403, id="a-page-that-hides"),
         pytest.param("POST", "/chat/completions", {}, b"{}", 404, id="other-route"),
         pytest.param("GET", "/responses", {}, b"", 404, id="other-method"),
         pytest.param("BREW", "/models", {}, b"", 404, id="unheard-of-method"),
