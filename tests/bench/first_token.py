@@ -6,7 +6,6 @@ from tests.bench import memory
 from tests.bench.bare_pipe import BareCodex, BarePipe, FirstToken
 from tests.bench.continuations import CALLING_SCRIPT, DYNAMIC_TOOL, RESULT, SCRIPT, Talk, read_first_token
 from tests.bench.load import CHAT, RESPONSES, TEN_TOOLS, Client, build_chat, build_responses
-from tests.bench.processes import find_children
 from tests.bench.rounds import (
     FASTER,
     WARM_UP,
@@ -18,6 +17,7 @@ from tests.bench.rounds import (
 )
 from tests.bench.servers import CodexGateways, Server, wait_until
 from tests.bench.table import Row
+from tests.support.processes import find_children
 
 FIRST = "first token, real codex, "
 WARM_GOAL = build_extra_goal(5)

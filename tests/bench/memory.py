@@ -4,9 +4,10 @@ import statistics
 import time
 
 from tests.bench.load import CHAT, Client, build_chat, build_script
-from tests.bench.processes import find_children, read_cpu_s, read_private_mb, read_rss_mb
+from tests.bench.processes import read_cpu_s, read_private_mb, read_rss_mb
 from tests.bench.servers import Server, wait_until
 from tests.bench.table import Row
+from tests.support.processes import find_children
 
 FLAT_MB = 5
 CODEX_MB = 24

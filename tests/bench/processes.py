@@ -5,7 +5,8 @@ import os
 import pathlib
 import time
 
-PROC = pathlib.Path("/proc")
+from tests.support.processes import PROC, find_children, read_stat
+
 RUNNING = "R"
 SETTLED_WITHIN_S, LOOK_AGAIN_S = 1.0, 0.001
 CORES = sorted(os.sched_getaffinity(0))
@@ -23,7 +24,7 @@ def read_settled_cpu_s(pid: int) -> float:
     when it stops. A worker that gave an answer tidies up behind it, and a round may be no longer than a tick.
     """
     deadline_s = time.monotonic() + SETTLED_WITHIN_S
-    while _read_state(pid) == RUNNING and time.monotonic() < deadline_s:
+    while read_stat(pid)[:1] == [RUNNING] and time.monotonic() < deadline_s:
         time.sleep(LOOK_AGAIN_S)
     return read_cpu_s(pid)
 
@@ -42,10 +43,6 @@ def read_private_mb(pid: int) -> float:
     return _sum_kb(PROC / str(pid) / "smaps_rollup", ("Private_Clean:", "Private_Dirty:")) / 1024
 
 
-def find_children(pid: int) -> list[int]:
-    return [int(stat.parent.name) for stat in PROC.glob("[0-9]*/stat") if _read_parent(stat) == pid]
-
-
 def set_apart(worker_pid: int) -> None:
     """Give the worker a core to itself, and the client and the worker's children the others."""
     if len(CORES) < 2:
@@ -60,19 +57,3 @@ def set_apart(worker_pid: int) -> None:
 def _sum_kb(path: pathlib.Path, names: tuple[str, ...]) -> int:
     lines = (line.split() for line in path.read_text().splitlines())
     return sum(int(words[1]) for words in lines if words[0] in names)
-
-
-def _read_state(pid: int) -> str:
-    return _read_stat(PROC / str(pid) / "stat")[0]
-
-
-def _read_parent(stat: pathlib.Path) -> int | None:
-    try:
-        return int(_read_stat(stat)[1])
-    except (FileNotFoundError, ProcessLookupError):
-        return None  # it ended since it was listed
-
-
-def _read_stat(stat: pathlib.Path) -> list[str]:
-    """What stands behind the name, which may hold anything."""
-    return stat.read_text().rpartition(")")[2].split()

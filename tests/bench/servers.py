@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tests.bench.load import Client
-from tests.bench.processes import CORES, find_children
+from tests.bench.processes import CORES
 from tests.bench.recording import install_quick_codex
+from tests.support.processes import find_children
 
 ROOT = pathlib.Path(__file__).parents[2]
 STATE = ROOT / ".bench-state"
@@ -107,7 +108,8 @@ def run_gunicorn(app: str, settings: dict[str, str]) -> Iterator[Server]:
     with run_python([*GUNICORN, app], environment) as process:
         port = int(read_match(process, rb"serves http://127\.0\.0\.1:(\d+)/v1"))
         wait_until(lambda: find_children(process.pid))
-        yield Server(port, find_children(process.pid)[0], environment)
+        [worker_pid] = find_children(process.pid)
+        yield Server(port, worker_pid, environment)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,8 @@ import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.support.gateway import ROOT, find_children, wait_until
+from tests.support.gateway import ROOT, wait_until
+from tests.support.processes import find_children
 
 SYSTEMD = "/lib/systemd/systemd"
 TOOLS = (

@@ -15,9 +15,9 @@ import requests
 
 from tests.fuzz.effort import seeds
 from tests.fuzz.judge import judge_reply
-from tests.support.gateway import is_running
 from tests.support.meddled import when
 from tests.support.places import WARM, Place, run_place
+from tests.support.processes import is_running
 
 pytestmark = pytest.mark.real
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import requests
 
-from tests.support.gateway import Gateway, is_running, run_gateway, wait_until, write_stand_in
+from tests.support.gateway import Gateway, run_gateway, wait_until, write_stand_in
+from tests.support.processes import is_running
 from tests.support.scripted_model import ScriptedModel
 
 pytestmark = pytest.mark.real

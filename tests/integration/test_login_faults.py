@@ -31,7 +31,8 @@ from app.lib.errors import (
     ProxyError,
 )
 from app.settings import Settings
-from tests.support.gateway import find_children, wait_until, write_stand_in
+from tests.support.gateway import wait_until, write_stand_in
+from tests.support.processes import find_children
 from tests.support.stand_in_account import USER_CODE, VERIFICATION_URL
 from tests.support.visitor import BOUND_S, Visitor, read_code, read_end, read_step, run_backend
 

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from tests.support.driver import Driver, ProcessEndedError
-from tests.support.gateway import find_children, is_running, wait_until, write_stand_in
+from tests.support.gateway import wait_until, write_stand_in
 from tests.support.meddled import write_meddler
 from tests.support.meddler_strikes import HALF
+from tests.support.processes import find_children, is_running
 
 StartMeddler = Callable[..., Driver]
 
@@ -84,8 +85,8 @@ def test_its_own_questions(start: StartMeddler, tmp_path: pathlib.Path) -> None:
         send_two_calls(meddler)
         assert meddler.read_until(lambda message: "method" in message) == asked
         meddler.write({"id": 1, "result": {}})
-        [note] = wait_until(lambda: [*tmp_path.glob("meddler/answers-*")])
-        assert json.loads(note.read_text()) == {"id": 1, "result": {}}
+        told = wait_until(lambda: "".join(map(pathlib.Path.read_text, tmp_path.glob("meddler/answers-*"))))
+        assert json.loads(told) == {"id": 1, "result": {}}
 
 
 STUBBORN = {"do": "ignore", "with": ["SIGTERM", "EOF"]}

@@ -31,7 +31,8 @@ from app.lib.prompt import Prompt, build_prompt
 from app.lib.request import Message, PastCall, PastOutput, Role, TextPart, TurnRequest
 from app.lib.tool_registry import ToolRegistry, ToolSpec
 from app.settings import Settings
-from tests.support.gateway import is_running, wait_until, write_provider, write_stand_in
+from tests.support.gateway import wait_until, write_provider, write_stand_in
+from tests.support.processes import is_running
 from tests.support.scripted_model import ScriptedModel
 
 STOP = FinishReason.STOP

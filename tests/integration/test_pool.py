@@ -17,7 +17,8 @@ import requests
 
 from tests.integration.test_continuing import TOOLS, Talk, ask, call
 from tests.integration.test_server import open_stream
-from tests.support.gateway import Gateway, is_running, run_gateway, wait_until, write_provider, write_stand_in
+from tests.support.gateway import Gateway, run_gateway, wait_until, write_provider, write_stand_in
+from tests.support.processes import is_running
 from tests.support.scripted_model import ScriptedModel
 from tests.support.token_server import TokenServer, write_login
 

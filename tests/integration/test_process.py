@@ -16,7 +16,8 @@ from app.backend.process import CodexProcess
 from app.backend.waiting import run_through
 from app.lib.errors import BackendRefused, ProcessFailed
 from app.settings import Settings
-from tests.support.gateway import is_running, write_provider
+from tests.support.gateway import write_provider
+from tests.support.processes import is_running
 from tests.support.scripted_model import ScriptedModel
 
 pytestmark = pytest.mark.real

@@ -16,14 +16,8 @@ import pytest
 import requests
 
 from app.lib.keys import AccessKey, KeyLimits, Role, build_entry, digest_key
-from tests.support.gateway import (
-    Gateway,
-    find_children,
-    run_gateway,
-    wait_until,
-    write_provider,
-    write_stand_in,
-)
+from tests.support.gateway import Gateway, run_gateway, wait_until, write_provider, write_stand_in
+from tests.support.processes import find_children
 from tests.support.script import Step
 from tests.support.scripted_model import Answer, Handler, ScriptedModel
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import requests
 
-from tests.support.gateway import Gateway, is_running, wait_until
+from tests.support.gateway import Gateway, wait_until
+from tests.support.processes import is_running
 
 pytestmark = pytest.mark.real
 

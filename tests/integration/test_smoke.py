@@ -12,7 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from tests.support.gateway import ROOT, Gateway, find_children, run_gateway
+from tests.support.gateway import ROOT, Gateway, run_gateway
+from tests.support.processes import find_children
 
 pytestmark = pytest.mark.real
 

@@ -1,7 +1,6 @@
 """What the kernel tells of a gateway: its workers, their memory and files, their codex processes."""
 
 import os
-import pathlib
 import threading
 import time
 from collections.abc import Iterable
@@ -11,7 +10,8 @@ from typing import NamedTuple
 import requests
 
 from tests.bench.processes import read_rss_mb
-from tests.support.gateway import Gateway, find_children, is_running
+from tests.support.gateway import Gateway
+from tests.support.processes import ZOMBIE, find_children, is_running, is_zombie, read_stat
 
 SAMPLE_EVERY_S = 1.0
 EVERY_WORKER_WITHIN_S = 10.0
@@ -90,19 +90,7 @@ def find_births(pids: Iterable[int]) -> set[Birth]:
 
 def is_alive(birth: Birth) -> bool:
     fields = read_stat(birth.pid)
-    return bool(fields) and fields[19] == birth.at and fields[0] != "Z"
-
-
-def read_stat(pid: int) -> list[str]:
-    """What stands behind its name, from its state on; nothing, when it is gone."""
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return []
-
-
-def is_zombie(pid: int) -> bool:
-    return read_stat(pid)[:1] == ["Z"]
+    return bool(fields) and fields[19] == birth.at and fields[0] != ZOMBIE
 
 
 class Observer:

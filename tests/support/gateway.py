@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 
 import requests
 
+from tests.support.processes import find_children, is_running
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SERVE = ("-m", "app", "serve")
 #: The same server, with a route that counts what its worker holds.
@@ -30,26 +32,6 @@ def wait_until(probe: Callable[[], T], within_s: float = 10) -> T:
             raise AssertionError(f"nothing in {within_s} s")
         time.sleep(0.01)
     return found
-
-
-def find_children(pid: int) -> set[int]:
-    """The processes whose parent this is."""
-    try:
-        return {
-            int(child)
-            for tasks in pathlib.Path(f"/proc/{pid}/task").iterdir()
-            for child in (tasks / "children").read_text().split()
-        }
-    except OSError:
-        return set()
-
-
-def is_running(pid: int) -> bool:
-    """Whether a process lives; a zombie does not."""
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 class Gateway:

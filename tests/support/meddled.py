@@ -12,15 +12,8 @@ from typing import Any
 
 import requests
 
-from tests.support.gateway import (
-    ROOT,
-    SERVE_COUNTED,
-    Gateway,
-    find_children,
-    is_running,
-    run_gateway,
-    wait_until,
-)
+from tests.support.gateway import ROOT, SERVE_COUNTED, Gateway, run_gateway, wait_until
+from tests.support.processes import find_children, is_running
 
 Counts = dict[str, int]
 Plan = dict[str, Any]

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from app.backend.codex import CodexBackend
 from app.lib.account import LoginCode, LoginEnd, LoginStep
 from app.settings import Settings
-from tests.support.gateway import find_children, wait_until
+from tests.support.gateway import wait_until
+from tests.support.processes import find_children
 
 BOUND_S = 15
 # That nothing stays is what counts: on a busy machine a process that is killed may take a while to end.
