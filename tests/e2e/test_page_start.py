@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
+import signal
 import subprocess
 import sys
 
 import pytest
+import requests
 
 from tests.e2e.browser import FAR_NAME, expect
 from tests.e2e.conftest import KEY, OpenPage, OpenTab
 from tests.e2e.first_page import VIEWS, FirstPage, find_color, find_contrast
-from tests.support.gateway import Gateway
+from tests.support.gateway import Gateway, run_gateway, wait_until, write_stand_in
 
 pytestmark = pytest.mark.real
 
@@ -26,6 +30,29 @@ def test_the_first_visit(demo: Gateway, open_page: OpenPage) -> None:
     expect(start.codex).to_contain_text("demo")
     expect(start.key_dialog).to_be_hidden()
     expect(start.button("Change key")).to_be_hidden()
+
+
+def test_a_codex_that_is_gone(tmp_path: pathlib.Path, open_page: OpenPage) -> None:
+    """That nobody is answered comes before who is logged in; and it is noticed when codex is back."""
+    binary = pathlib.Path(write_stand_in(tmp_path))
+    with run_gateway(tmp_path, CODEX_BIN=str(binary), PROXY_WARM_PROCESSES="1") as gateway:
+        start = open_page(gateway, overlooks=" 503 ")
+        expect(start.codex).to_contain_text("is logged in")
+        binary.rename(tmp_path / "gone")
+        for pid in gateway.codex_pids:
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: find_readiness(gateway) == 503)
+        start.page.reload()
+        expect(start.codex).to_contain_text("keeps failing")
+        expect(start.codex).not_to_contain_text("is logged in")
+        (tmp_path / "gone").rename(binary)
+        wait_until(lambda: find_readiness(gateway) == 200, 20)
+        expect(start.codex).to_contain_text("is logged in")
+        expect(start.codex).not_to_contain_text("keeps failing")
+
+
+def find_readiness(gateway: Gateway) -> int:
+    return requests.get(f"{gateway.base_url}/readyz", timeout=20).status_code
 
 
 def test_the_views(demo: Gateway, open_page: OpenPage) -> None:

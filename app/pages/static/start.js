@@ -7,12 +7,14 @@ import { askKey } from "./key.js";
 import { startSnippets } from "./snippets.js";
 import { onStatus } from "./status.js";
 
-const LOGINS = {
+const STATES = {
+  broken: (codex) => `${codex} keeps failing`,
   in: (codex) => `${codex} is logged in`,
   out: (codex) => `${codex} is not logged in`,
   unneeded: (codex) => `${codex} needs no login`,
   unknown: (codex) => `${codex}: the login is not known just now`,
 };
+const BROKEN = "Nobody is answered until a process of it runs. The gateway tries again by itself; its log tells why.";
 const KINDS = { chatgpt: "ChatGPT", api_key: "API key" };
 const WINDOWS = new Map([
   [1_440, "daily limit"],
@@ -32,23 +34,29 @@ export function startStart() {
   });
 }
 
-let shownState = null;
+let shownFacts = null;
 
 /** What is shown already is left alone: every change of it is read out. */
 function showStatus(status) {
   const { codex, account, demo } = status;
-  const state = JSON.stringify([codex, account, demo]);
-  if (state === shownState) return;
-  shownState = state;
+  const facts = JSON.stringify([codex, account, demo]);
+  if (facts === shownFacts) return;
+  shownFacts = facts;
   const name = codex.version ? `Codex ${codex.version}` : "Codex";
-  setText(byId("codex-state"), (LOGINS[account.state] ?? LOGINS.unknown)(name));
+  const state = findState(status);
+  setText(byId("codex-state"), (STATES[state] ?? STATES.unknown)(name));
   replace(byId("codex-account"), ...describeAccount(account));
-  replace(byId("codex-hint"), describeReadiness(codex), ...describeDemo(status));
-  byId("codex").dataset.state = account.state;
+  replace(byId("codex-hint"), ...describeHint(status, state));
+  byId("codex").dataset.state = state;
+}
+
+/** One that has told of its account is not just starting. */
+function findState({ codex, account }) {
+  return codex.is_ready || account.state === "unknown" ? account.state : "broken";
 }
 
 function showFailure(error) {
-  shownState = null;
+  shownFacts = null;
   const needsKey = error.asksForKey;
   setText(byId("codex-state"), needsKey ? "This gateway asks for an access key" : error.message);
   setText(byId("codex-account"), "");
@@ -67,6 +75,10 @@ function describeAccount({ state, kind, plan, email }) {
   if (state !== "in") return [];
   const lines = [[KINDS[kind] ?? kind, plan && `plan ${plan}`].filter(Boolean).join(", "), email];
   return lines.filter(Boolean).map((text) => el("span", { text }));
+}
+
+function describeHint(status, state) {
+  return state === "broken" ? [BROKEN] : [describeReadiness(status.codex), ...describeDemo(status)];
 }
 
 function describeReadiness({ is_ready: isReady }) {
