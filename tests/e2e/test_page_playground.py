@@ -231,6 +231,7 @@ def test_a_refusal_is_shown_as_it_came(scripted: Playground) -> None:
     request = scripted.page.get_by_role("group").filter(has_text="Request")
     for text in ("Reply: 503", f"retry-after: {caught.value.headers['retry-after']}", caught.value.text()):
         expect(request).to_contain_text(text)
+    assert scripted.figures()["Continuation"] == caught.value.headers["x-proxy-continuation"]
 
 
 @pytest.mark.parametrize(

@@ -23,12 +23,7 @@ export class FiguresView {
   /** @param {Headers} headers */
   showReply(headers) {
     setText(byId("play-continuation"), headers.get("x-proxy-continuation") ?? NOTHING);
-    this.showRequestId(headers.get("x-request-id"));
-  }
-
-  /** @param {string | null} id */
-  showRequestId(id) {
-    setText(byId("play-request-id"), id ?? NOTHING);
+    setText(byId("play-request-id"), headers.get("x-request-id") ?? NOTHING);
   }
 
   /** @param {import("./play_conversation.js").Usage} usage */

@@ -123,11 +123,14 @@ export class Session {
       body: dialect.buildBody(entries, settings),
       reader: dialect.openReader(),
       signal: this.#running.controller.signal,
-      onReply: (reply) => {
-        this.#figures.showReply(reply.headers);
-        this.#request.showReply(reply);
-      },
+      onReply: (reply) => this.#showReply(reply),
     };
+  }
+
+  /** @param {Response | {status: number, headers: Headers, body: string}} reply */
+  #showReply(reply) {
+    this.#figures.showReply(reply.headers);
+    this.#request.showReply(reply);
   }
 
   #startPanels(call) {
@@ -157,10 +160,8 @@ export class Session {
   }
 
   #fail(answer, error) {
-    const failure = describeFailure(error);
-    answer.showFailure(failure);
-    if (failure.requestId) this.#figures.showRequestId(failure.requestId);
-    if (error.reply) this.#request.showReply(error.reply);
+    answer.showFailure(describeFailure(error));
+    if (error.reply) this.#showReply(error.reply);
     // Stored under another key, or no more: told from its beginning, the conversation still goes on.
     if (error.code === "previous_response_not_found") {
       this.#entries = this.#entries.map((entry) => ({ ...entry, responseId: null }));
