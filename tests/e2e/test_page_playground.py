@@ -114,12 +114,13 @@ def test_a_tool_round_trip(playground: Playground) -> None:
 
 
 def test_a_tool_of_ones_own(playground: Playground) -> None:
-    """What cannot be meant is told before anything is sent."""
+    """What cannot be meant is told before anything is sent; so is what would be left out unseen."""
     page = playground.page
     page.get_by_role("checkbox", name="Own tool").check()
-    page.get_by_label("Own tool's JSON").fill('{"name": ')
-    playground.send("Use find_colleague for billing")
-    expect(page.get_by_role("alert").filter(has_text=re.compile("JSON"))).to_be_visible()
+    for text, complaint in (('{"name": ', "JSON"), ('{"name": "f", "inputSchema": {}}', "inputSchema")):
+        page.get_by_label("Own tool's JSON").fill(text)
+        playground.send("Use find_colleague for billing")
+        expect(page.get_by_role("alert").filter(has_text=complaint)).to_be_visible()
     expect(playground.answers).to_have_count(0)
     page.get_by_label("Own tool's JSON").fill(json.dumps(OWN_TOOL))
     playground.send("Use find_colleague for billing")

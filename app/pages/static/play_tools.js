@@ -56,6 +56,9 @@ export const OWN_TOOL_EXAMPLE = JSON.stringify(
   2,
 );
 
+/** Of a tool, in either dialect. */
+const FIELDS = new Set(["type", "name", "description", "parameters", "strict"]);
+
 /** What is wrong with the person's own tool, in words for them. */
 export class ToolError extends Error {}
 
@@ -78,6 +81,8 @@ export function parseOwnTool(text, taken) {
   if (tool.parameters !== undefined && !isObject(tool.parameters)) {
     throw new ToolError("“parameters” must be a JSON Schema: an object.");
   }
+  const odd = Object.keys(tool).find((field) => !FIELDS.has(field));
+  if (odd !== undefined) throw new ToolError(`A tool has no “${odd}” here; its JSON Schema is called “parameters”.`);
   const { name, description, parameters, strict } = tool;
   return { name, description, parameters, strict };
 }
