@@ -166,6 +166,15 @@ def test_it_fits_a_phone(demo: Gateway, open_page: OpenPage, view: str) -> None:
     assert (page.overflow(), page.page.evaluate("() => window.scrollY")) == (0, 0)
 
 
+def test_the_header_fits_a_phone(standing: Gateway, open_page: OpenPage) -> None:
+    """Where there are keys, too: the button for them takes no line of its own."""
+    page = open_page(standing, key=KEY, viewport=PHONE, is_mobile=True, has_touch=True)
+    expect(page.codex).to_contain_text("Codex 0.")
+    boxes = [node.bounding_box() or {} for node in (page.page.locator("#brand"), page.button("Change key"))]
+    middles = [box["y"] + box["height"] / 2 for box in boxes]
+    assert middles[0] == pytest.approx(middles[1], abs=2)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_can_be_read(demo: Gateway, open_page: OpenPage, scheme: str) -> None:
     """By day and by night; WCAG asks for 4.5, and for 3 where a control ends."""
