@@ -7,6 +7,7 @@ import pathlib
 import re
 import secrets
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,8 @@ LINES = ["--series-1", "--series-2", "--series-3", "--series-4"]
 SAMPLE = dict.fromkeys((*GAUGES, *COUNTS), 0) | {"idle": 40, "owned": 30, "parked": 20, "ending": 10}
 #: A gateway tells its first figures when it has looked twice.
 TWO_PERIODS_MS = 25_000
+DAY_S = 86_400
+ONE_LINE_PX = 30
 
 
 @pytest.fixture
@@ -115,6 +118,38 @@ def test_a_clients_key_does_not_do(standing: Gateway, open_page: OpenPage) -> No
     live.first_page.button("Use an admin key").click()
     live.first_page.give_key(ADMIN_KEY)
     expect(live.connection).to_have_text("live")
+
+
+def test_a_request_of_another_day(standing: Gateway, open_page: OpenPage) -> None:
+    """A quiet gateway's last requests reach far back: the day is named where it is not today, and fits."""
+    now = time.time()
+    told = {"type": "requests", "data": [build_entry(now), build_entry(now - 400 * DAY_S)]}
+    live = open_told(standing, open_page, told, locale="en-GB", viewport={"width": 970, "height": 800})
+    times = live.all_rows.get_by_role("time")
+    expect(times).to_have_count(2)
+    days = [re.sub(r"\d+:\d+(:\d+)?$", "", text) for text in times.all_text_contents()]
+    assert (days[0], bool(re.search(r"\d{4}", days[1]))) == ("", True)
+    route = live.all_rows.get_by_role("cell").filter(has_text="/v1/chat").first.bounding_box() or {}
+    assert (live.first_page.overflow(), route["height"] < ONE_LINE_PX) == (0, True)
+
+
+def build_entry(at_s: float) -> dict[str, Any]:
+    """As wide as they come."""
+    counts = {"input_tokens": 1_234_567, "output_tokens": 123_456, "tool_calls": 12}
+    times = {"time": at_s, "first_token_ms": 1234, "duration_ms": 1_234_567}
+    asked = {"method": "POST", "route": "/v1/chat/completions", "model": "gpt-6.1-sol-xhigh", "key": "laptop"}
+    ended = {"request_id": f"req_{at_s}", "status": 503, "error": "backend_unavailable"}
+    return ended | asked | times | counts
+
+
+def open_told(standing: Gateway, open_page: OpenPage, told: dict[str, Any], **options: Any) -> LiveView:
+    """Where this is all that the stream tells."""
+    overlooked = " 401 |willReadFrequently"
+    live = LiveView(open_page(standing, "Start", ADMIN_KEY, overlooks=overlooked, **options))
+    body, headers = f"data: {json.dumps(told)}\n\n", {"content-type": "text/event-stream"}
+    live.page.route("**/ui/live", lambda route: route.fulfill(headers=headers, body=body))
+    live.first_page.link("Live").click()
+    return live
 
 
 def test_a_request_that_was_none(live: LiveView, standing: Gateway) -> None:
@@ -193,10 +228,7 @@ def test_plots(live: LiveView, standing: Gateway) -> None:
 def count_drawn(standing: Gateway, open_page: OpenPage, times: list[int]) -> list[int]:
     """The lines of the processes, when these are all the times of which something is known."""
     told = {"type": "history", "period_s": PERIOD_S, "samples": [{"at": at, **SAMPLE} for at in times]}
-    live = LiveView(open_page(standing, "Start", ADMIN_KEY, overlooks=" 401 |willReadFrequently"))
-    body, headers = f"data: {json.dumps(told)}\n\n", {"content-type": "text/event-stream"}
-    live.page.route("**/ui/live", lambda route: route.fulfill(headers=headers, body=body))
-    live.first_page.link("Live").click()
+    live = open_told(standing, open_page, told)
     figure = live.page.get_by_role("figure", name="Codex processes")
     expect(find_caption(figure)).to_contain_text("40")
     canvas = figure.locator("canvas")

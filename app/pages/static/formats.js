@@ -15,7 +15,6 @@ export const formatNumber = (value) => (isNumber(value) ? plain.format(value) : 
 export const formatShort = (value) => (isNumber(value) ? short.format(value) : NOTHING);
 export const formatMs = (ms) => `${formatNumber(Math.round(ms))} ms`;
 export const formatMinute = (epochS) => minuteClock.format(epochS * 1000);
-export const formatSecond = (epochS) => secondClock.format(epochS * 1000);
 
 export function formatSeconds(seconds) {
   if (!isNumber(seconds)) return NOTHING;
@@ -24,10 +23,14 @@ export function formatSeconds(seconds) {
   return `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
 }
 
+/** To the second today; of another day nobody asks for those. */
+export function formatSecond(epochS, nowS = Date.now() / 1000) {
+  return isSameDay(epochS, nowS) ? secondClock.format(epochS * 1000) : formatMoment(epochS, nowS);
+}
+
 /** The day is named only where it is another one. */
 export function formatMoment(epochS, nowS = Date.now() / 1000) {
-  const isToday = new Date(epochS * 1000).toDateString() === new Date(nowS * 1000).toDateString();
-  if (isToday) return formatMinute(epochS);
+  if (isSameDay(epochS, nowS)) return formatMinute(epochS);
   const isNear = Math.abs(epochS - nowS) < 6 * DAY_S;
   return (isNear ? weekdayClock : dateClock).format(epochS * 1000);
 }
@@ -45,6 +48,10 @@ export function formatDistance(epochS, nowS = Date.now() / 1000) {
   if (!span) return "now";
   const words = `${Math.round(distance / span[0])} ${span[1]}`;
   return epochS > nowS ? `in ${words}` : `${words} ago`;
+}
+
+function isSameDay(epochS, otherS) {
+  return new Date(epochS * 1000).toDateString() === new Date(otherS * 1000).toDateString();
 }
 
 function isNumber(value) {
