@@ -152,6 +152,15 @@ def open_told(standing: Gateway, open_page: OpenPage, told: dict[str, Any], **op
     return live
 
 
+def test_a_bad_request(live: LiveView, standing: Gateway) -> None:
+    """Its error has no code; what it was is told all the same."""
+    headers = {"authorization": f"Bearer {KEY}"}
+    asked = requests.post(f"{standing.base_url}/v1/chat/completions", json={}, headers=headers, timeout=20)
+    assert (asked.status_code, asked.json()["error"]["code"]) == (400, None)
+    expect(live.rows.first).to_contain_text("400")
+    expect(live.rows.first).to_contain_text("invalid_request")
+
+
 def test_a_request_that_was_none(live: LiveView, standing: Gateway) -> None:
     """It has neither method nor path, and is told all the same."""
     with socket.create_connection(("127.0.0.1", int(standing.base_url.rpartition(":")[2]))) as client:

@@ -6,6 +6,8 @@ import { NOTHING, formatNumber, formatSecond, formatSeconds } from "./formats.js
 import { onStatus } from "./status.js";
 
 const MOST_ROWS = 50;
+/** A bad request's error has no code; the metrics call it the same. */
+const NO_CODE = "invalid_request";
 
 /** Each: its label, what a cell of it shows of an entry, and its class. */
 const COLUMNS = [
@@ -79,8 +81,9 @@ function describeTokens({ input_tokens: input, output_tokens: output, cached_tok
   return el("span", { title, text: `${formatNumber(input ?? 0)} in, ${formatNumber(output ?? 0)} out` });
 }
 
-function buildFinish({ error, finish }) {
-  return el("span", { class: error ? "bad" : null, text: error || finish || NOTHING });
+function buildFinish({ status, error, finish }) {
+  const fault = error || (status >= 400 ? NO_CODE : "");
+  return el("span", { class: fault ? "bad" : null, text: fault || finish || NOTHING });
 }
 
 /** Only of what is kept: a request that brought nothing has none. */
