@@ -46,6 +46,15 @@ COUNT_PIXELS = """(canvas, name) => {
     for (let at = 0; at < data.length; at += 4) count += isDrawn(at);
     return count;
 }"""
+#: How much is drawn at the very edges of a plot, left and right, where it would be cut.
+COUNT_EDGES = """(canvas) => {
+    const drawing = canvas.getContext("2d");
+    const count = (at) => {
+        const { data } = drawing.getImageData(at, 0, 1, canvas.height);
+        return data.filter((value, i) => i % 4 === 3 && value > 0).length;
+    };
+    return [count(0), count(canvas.width - 1)];
+}"""
 LINES = ["--series-1", "--series-2", "--series-3", "--series-4"]
 #: Each of the four lines in a place of its own.
 SAMPLE = dict.fromkeys((*GAUGES, *COUNTS), 0) | {"idle": 40, "owned": 30, "parked": 20, "ending": 10}
@@ -234,15 +243,20 @@ def test_plots(live: LiveView, standing: Gateway) -> None:
         expect(find_caption(figure)).to_have_text(re.compile(r"\d"), timeout=TWO_PERIODS_MS)
 
 
-def count_drawn(standing: Gateway, open_page: OpenPage, times: list[int]) -> list[int]:
-    """The lines of the processes, when these are all the times of which something is known."""
+def draw(standing: Gateway, open_page: OpenPage, times: list[int], **options: Any) -> Locator:
+    """The plot of the processes, when these are all the times of which something is known."""
     told = {"type": "history", "period_s": PERIOD_S, "samples": [{"at": at, **SAMPLE} for at in times]}
-    live = open_told(standing, open_page, told)
+    live = open_told(standing, open_page, told, **options)
     figure = live.page.get_by_role("figure", name="Codex processes")
     expect(find_caption(figure)).to_contain_text("40")
     canvas = figure.locator("canvas")
     # Drawn before the next frame.
     live.page.evaluate("() => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)))")
+    return canvas
+
+
+def count_drawn(standing: Gateway, open_page: OpenPage, times: list[int]) -> list[int]:
+    canvas = draw(standing, open_page, times)
     return [canvas.evaluate(COUNT_PIXELS, line) for line in LINES]
 
 
@@ -255,6 +269,13 @@ def test_lines_differ_by_more_than_their_colour(standing: Gateway, open_page: Op
     solid, *broken = count_drawn(standing, open_page, [*range(1_800_000_000, 1_800_003_600, PERIOD_S)])
     assert len({solid, *broken}) == len(LINES)
     assert max(broken) < 0.9 * solid
+
+
+@pytest.mark.parametrize("locale", ["en-GB", "en-US"])
+def test_no_time_is_cut_at_the_edge(standing: Gateway, open_page: OpenPage, locale: str) -> None:
+    """Not at a full hour either, when its label stands under the newest value."""
+    canvas = draw(standing, open_page, [1_800_000_000], locale=locale)
+    assert canvas.evaluate(COUNT_EDGES) == [0, 0]
 
 
 def find_caption(figure: Locator) -> Locator:

@@ -16,7 +16,7 @@ export function buildOptions({ size, lines, format, getRange, onCursor }) {
   return {
     ...size,
     legend: { show: false },
-    padding: [8, 8, 0, 0],
+    padding: [8, 26, 0, 0],
     cursor: { y: false, drag: { x: false, y: false }, sync: { key: "live", setSeries: false }, points: { size: 5 } },
     scales: {
       x: { time: true, range: (_, min, max) => getRange() ?? [min, max] },
