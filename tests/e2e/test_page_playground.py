@@ -64,11 +64,11 @@ def scripted(standing: Gateway, open_page: OpenPage, endpoint: str) -> Playgroun
 
 
 def open_playground(
-    open_page: OpenPage, gateway: Gateway, endpoint: str, model: str, key: str = ""
+    open_page: OpenPage, gateway: Gateway, endpoint: str, model: str, key: str = "", **options: Any
 ) -> Playground:
     # A status that is an error is told to the console.
     overlooked = {"overlooks": r" (401|503) "} if key else {}
-    playground = Playground(open_page(gateway, "Playground", key, **overlooked))
+    playground = Playground(open_page(gateway, "Playground", key, **overlooked | options))
     playground.choose(endpoint=endpoint, model=model)
     return playground
 
@@ -299,6 +299,19 @@ def test_each_paragraph_runs_its_own_way(standing: Gateway, open_page: OpenPage)
     playground.wait_for_end()
     ends = playground.answers.locator(".play-text").evaluate(LINE_ENDS)
     assert [(round(left) == 0, round(right) == 0) for left, right in ends] == [(True, False), (False, True)]
+
+
+def test_long_names_fit_a_phone(standing: Gateway, open_page: OpenPage) -> None:
+    """As tools have that come from afar."""
+    phone = {"viewport": {"width": 360, "height": 740}}
+    playground = open_playground(open_page, standing, "Chat Completions", "scripted-model", KEY, **phone)
+    playground.page.get_by_role("checkbox", name="Own tool").check()
+    name = "search_" * 9
+    playground.page.get_by_label("Own tool's JSON").fill(json.dumps(OWN_TOOL | {"name": name}))
+    send_script(playground, {"call": {"name": name, "arguments": "{}"}})
+    expect(playground.call(name)).to_be_visible()
+    playground.wait_for_end()
+    assert playground.log.evaluate("(node) => node.scrollWidth - node.clientWidth") == 0
 
 
 def test_a_long_stream(standing: Gateway, open_page: OpenPage) -> None:
