@@ -129,6 +129,19 @@ def test_the_key(standing: Gateway, open_tab: OpenTab) -> None:
     expect(other.get_by_role("dialog", name="Access key")).to_be_visible()
 
 
+def test_a_wrong_key_is_tried_once(standing: Gateway, open_tab: OpenTab) -> None:
+    """It counts as an error, and who tries keys is looked for by those."""
+    tab = open_tab(standing.base_url, overlooks=" 401 ")
+    told: list[int] = []
+    tab.page.on("response", lambda response: told.append(response.status))
+    page = FirstPage(tab, standing.base_url).open()
+    page.give_key("sk-of-nobody")
+    expect(page.key_dialog.get_by_role("alert")).to_contain_text("not known")
+    page.give_key(KEY)
+    expect(page.codex).to_contain_text("Codex 0.")
+    assert told.count(401) == 1
+
+
 def test_who_has_no_key_is_told_of_it(standing: Gateway, open_page: OpenPage) -> None:
     """Also where the snippets are, which tell where it goes."""
     page = open_page(standing, overlooks=" 401 ")

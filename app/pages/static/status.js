@@ -11,7 +11,8 @@ const PATIENCE_MS = 15_000;
 
 const listeners = new Set();
 let latest = null;
-let asked = 0;
+/** Given up as soon as there is a later one, perhaps with another key. */
+let question = new AbortController();
 let timer = null;
 
 /** Calls back with `(status, null)`, or `(null, error)`, at every reply, and at once with the last one. */
@@ -22,11 +23,10 @@ export function onStatus(listener) {
 
 /** @returns {Promise<object | null>} the status as it is then known */
 export async function refreshStatus({ asksKey = true } = {}) {
-  clearTimeout(timer);
-  const number = ++asked;
-  const reply = await ask(asksKey);
-  // A later question, perhaps with another key, has the last word.
-  if (number === asked) tell(reply);
+  giveUp();
+  const { signal } = (question = new AbortController());
+  const reply = await ask(asksKey, signal);
+  if (!signal.aborted) tell(reply);
   return latest?.status ?? null;
 }
 
@@ -42,9 +42,13 @@ export function startStatus() {
 /** Whoever finds that the gateway is gone finds it for all. */
 function loseGateway(error) {
   if (latest?.error?.code === UNREACHABLE) return;
-  asked += 1;
-  clearTimeout(timer);
+  giveUp();
   tell({ status: null, error });
+}
+
+function giveUp() {
+  clearTimeout(timer);
+  question.abort();
 }
 
 function tell(reply) {
@@ -53,10 +57,10 @@ function tell(reply) {
   askAgainLater(reply);
 }
 
-async function ask(asksKey) {
+async function ask(asksKey, signal) {
   try {
     const makeSignal = () => AbortSignal.timeout(PATIENCE_MS);
-    return { status: await getJson("/ui/status", { asksKey, makeSignal }), error: null };
+    return { status: await getJson("/ui/status", { asksKey, signal, makeSignal }), error: null };
   } catch (error) {
     return { status: null, error };
   }
