@@ -223,6 +223,16 @@ def test_a_failure_is_told(scripted: Playground, steps: list[dict[str, Any]], sh
     assert shown in (scripted.answers.text_content() or "")
 
 
+def test_a_login_that_is_no_longer_valid(standing: Gateway, open_page: OpenPage) -> None:
+    """Codex takes itself for logged in still, so that Start offers no login: it is told what to do there."""
+    overlooked = {"overlooks": " (401|502) "}
+    playground = open_playground(open_page, standing, "Chat Completions", "scripted-model", KEY, **overlooked)
+    send_script(playground, {"error": {"message": "revoked", "codexErrorInfo": "unauthorized"}})
+    alert = playground.log.get_by_role("alert")
+    expect(alert).to_contain_text("log out")
+    expect(alert.get_by_role("link", name="Start")).to_have_attribute("href", "#start")
+
+
 def test_a_refusal_is_shown_as_it_came(scripted: Playground) -> None:
     """Status, headers and body: what a client's developer has to deal with."""
     with scripted.page.expect_response(REPLY) as caught:

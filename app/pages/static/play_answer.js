@@ -150,6 +150,8 @@ function buildReasoning(body) {
   return new TextFlow(node);
 }
 
+/** Codex may take itself for logged in all the same, and then only a logout is offered. */
 function buildLoginHint() {
-  return el("p", {}, "Codex has no valid login: ", el("a", { href: "#start", text: "log in on Start" }), ".");
+  const place = el("a", { href: "#start", text: "Start" });
+  return el("p", {}, "Codex has no valid login. On ", place, ", log in; where it says that it is, log out first.");
 }
