@@ -16,7 +16,7 @@ from app.handlers.guest import Guest
 from app.handlers.keyring import Keyring
 from app.handlers.live import LiveFeed
 from app.handlers.stores import Stores, ask_lightly
-from app.handlers.stream import SSE_HEADERS, keep_alive
+from app.handlers.stream import UNKEPT_HEADERS, keep_alive
 from app.lib.account import Account, AccountReport, LoginCode, LoginDone, LoginFailed, LoginStep
 from app.lib.account_limits import describe_limits
 from app.lib.errors import NotFound
@@ -28,8 +28,6 @@ from app.pipeline import Backend, Client
 from app.settings import Settings
 from app.version import VERSION
 
-#: What a page is told is for its eyes, and once.
-STREAM_HEADERS = SSE_HEADERS | {"cache-control": "no-store, no-transform"}
 #: What a watcher may leave unread in the kernel: some seconds of it.
 UNSENT_BYTES = 8 * 1024
 
@@ -148,7 +146,7 @@ def build_account(account: Account, is_admin: bool) -> Body:
 
 
 def stream(chunks: Iterator[bytes], keepalive_s: float) -> flask.Response:
-    return flask.Response(keep_alive(chunks, keepalive_s), headers=STREAM_HEADERS)
+    return flask.Response(keep_alive(chunks, keepalive_s), headers=UNKEPT_HEADERS)
 
 
 def encode_step(step: LoginStep | None) -> bytes:

@@ -11,7 +11,7 @@ from app.handlers.archive import Archive
 from app.handlers.http import json_response
 from app.handlers.query import read_flag, read_number
 from app.handlers.reattach import Follower
-from app.handlers.stream import build_stream
+from app.handlers.stream import UNKEPT_HEADERS, build_stream
 from app.lib.dialects.response_body import Body, hide_encrypted, hide_in_item
 from app.lib.errors import InvalidRequest, NotFound
 from app.schemas.responses import ENCRYPTED
@@ -49,7 +49,7 @@ class StoredResponses:
             raise InvalidRequest("Only a background response can be streamed again.", param="stream")
         flask.g.allowance.enter(flask.g.access)
         follower = Follower(archive, response_id, flask.g.access.client, self._settings)
-        return build_stream(follower.frames(read_number("starting_after", -1)))
+        return build_stream(follower.frames(read_number("starting_after", -1)), UNKEPT_HEADERS)
 
     def delete(self, response_id: str) -> flask.Response:
         self._open().delete(response_id)

@@ -20,6 +20,8 @@ SSE_HEADERS = {
     "connection": "keep-alive",
     "x-accel-buffering": "no",
 }
+#: Of a stream asked for by GET: `no-cache` lets a browser keep it, if it asks again before it uses it.
+UNKEPT_HEADERS = SSE_HEADERS | {"cache-control": "no-store, no-transform"}
 
 
 class Encoder(Protocol):
@@ -41,11 +43,11 @@ def stream_response(
     return build_stream(frames)
 
 
-def build_stream(frames: Iterator[bytes]) -> flask.Response:
+def build_stream(frames: Iterator[bytes], headers: dict[str, str] = SSE_HEADERS) -> flask.Response:
     """Send these, and have the request's account know."""
     access: Access = flask.g.access
     reply = Reply(access.observe_frames(frames))
-    reply.standing = SSE_HEADERS
+    reply.standing = headers
     return reply
 
 

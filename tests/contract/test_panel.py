@@ -6,6 +6,7 @@ import dataclasses
 import json
 import logging
 import pathlib
+import re
 import time
 from typing import Any
 
@@ -428,6 +429,18 @@ def test_no_answer_may_be_cached(client: FlaskClient, backend: ScriptedBackend) 
         get(client, "/v1/nothing"),
     ]
     assert {response.headers["cache-control"] for response in answered} == {"no-store"}
+
+
+def test_no_stream_may_be_cached(client: FlaskClient, backend: ScriptedBackend) -> None:
+    """One that is asked for by GET a browser keeps on its disk, unless told not to."""
+    backend.script = [say("Hi"), end()]
+    asked = {"model": "gpt-5.5", "input": "Hi", "background": True, "stream": True}
+    begun = client.post("/v1/responses", json=asked, headers=bearer(ME), buffered=True)
+    found = re.search(r'"id":"(resp_\w+)"', begun.text)
+    assert found
+    again = get(client, f"/v1/responses/{found[1]}?stream=true", ME)
+    assert again.text.endswith("data: [DONE]\n\n")
+    assert again.headers["cache-control"] == "no-store, no-transform"
 
 
 def test_neither_code_nor_token_is_logged(
