@@ -65,6 +65,8 @@ limit_request_field_size = settings.max_header_bytes
 loglevel = "warning"
 # No header of a client's becomes part of the environment (SCRIPT_NAME, PATH_INFO).
 forwarder_headers = ""
+# The one that is tried: gunicorn would take another by itself where that happens to be installed.
+http_parser = "python"
 
 # What is left of the graceful time-out when the last answers are told to end.
 LAST_FRAMES_S = 5
