@@ -2,57 +2,26 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import secrets
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import flask
 
+from app.handlers.client import Nobody
 from app.handlers.customs import OF_THE_API, find_customs
 from app.handlers.logs import EXCHANGE_ID, REQUEST_ID, log_body
 from app.handlers.telemetry import Telemetry
-from app.handlers.tool_buffers import COUNTED
-from app.lib.errors import FAULT, InternalError
-from app.lib.events import (
-    PRELUDE,
-    Completed,
-    Failed,
-    Finished,
-    LimitsTold,
-    Note,
-    NoteKind,
-    Placed,
-    Reasoning,
-    Text,
-    ToolBlock,
-    ToolCalled,
-    TurnEvent,
-)
 from app.lib.keys import STRANGER, AccessKey
-from app.lib.rate_headers import build_limit_headers
 from app.lib.redaction import Redactor
-from app.lib.text_gate import Reason
-from app.lib.usage import NOTHING_USED
 from app.pipeline import Client
 
-TurnBatches = Generator[list[TurnEvent], None, None]
-
-TOLD = (Text, Reasoning, ToolCalled)
-CONTINUATION_HEADER = "x-proxy-continuation"
-# Of each kind, in one request: a model may write any number of half blocks.
-MOST_CRUMBS = 10
-# Blocks that nobody wanted, and words about a tag: plain text, and no cause for alarm.
-QUIET = (Reason.NO_CALL, Reason.PROSE)
 LONGEST_HEADER = 1000
 LONGEST_PATH = 500
 UNTOLD = re.compile(r"[^\x20-\x7e]")
 ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
-
-log = logging.getLogger("access")
-crumbs = logging.getLogger("app.tool_buffers")
 
 
 class Access:
@@ -65,10 +34,10 @@ class Access:
         self.customs = OF_THE_API
         #: What every reply says, an error too.
         self.headers = {"x-request-id": request_id}
-        self._telemetry = telemetry
+        #: What its log line is to say, as far as that is known.
+        self.fields: dict[str, Any] = {}
+        self.telemetry = telemetry
         self._began_s = time.monotonic()
-        self._fields: dict[str, Any] = {}
-        self._calls: set[tuple[int, int]] = set()
         self._closers: list[Callable[[], None]] = []
         #: Where its fields go in the end.
         self._end = telemetry.pass_by
@@ -80,8 +49,8 @@ class Access:
 
     def count(self) -> None:
         """Have this be one of the requests that are counted."""
-        self._telemetry.begin()
-        self._end = self._telemetry.end
+        self.telemetry.begin()
+        self._end = self.telemetry.end
 
     def welcome(self, key: AccessKey) -> None:
         self.key = key
@@ -93,10 +62,10 @@ class Access:
         What was noted so far moves there, so that nothing is counted twice, the request itself neither.
         It counts from when that begins: it may never.
         """
-        detached = Access(Nobody(), self.request_id, self._telemetry)
+        detached = Access(Nobody(), self.request_id, self.telemetry)
         detached.key = self.key
-        detached.note(**self._fields, request_id=self.request_id, status=200, background=True)
-        self._fields = {name: self._fields[name] for name in ("method", "path", "route", "key", "model")}
+        detached.note(**self.fields, request_id=self.request_id, status=200, background=True)
+        self.fields = {name: self.fields[name] for name in ("method", "path", "route", "key", "model")}
         return detached
 
     def tell(self, name: str, value: str) -> None:
@@ -104,96 +73,21 @@ class Access:
         self.headers[name] = UNTOLD.sub("?", value[:LONGEST_HEADER])
 
     def note(self, **fields: Any) -> None:
-        self._fields |= fields
+        self.fields |= fields
 
     def observe_frames(self, chunks: Iterator[bytes]) -> Generator[bytes, None, None]:
         """Pass a stream on and note what of it goes out."""
-        self._fields["frames"] = 0
-        self._telemetry.count_open_streams(1)
-        self.on_close(lambda: self._telemetry.count_open_streams(-1))
+        self.fields["frames"] = 0
+        self.telemetry.count_open_streams(1)
+        self.on_close(lambda: self.telemetry.count_open_streams(-1))
         for chunk in chunks:
-            self._fields["frames"] += chunk.count(b"\n\n")
+            self.fields["frames"] += chunk.count(b"\n\n")
             log_body("frames", chunk)
             yield chunk
 
     def on_close(self, closer: Callable[[], None]) -> None:
         """Have this called at the end, last one first, whatever the others do."""
         self._closers.append(closer)
-
-    def observe(self, batches: TurnBatches) -> TurnBatches:
-        """Pass a turn on and note when it began, how it ended, and its tool calls.
-
-        A fault of our own ends it as any failure does: after the first byte nothing may be raised.
-        """
-        try:
-            yield from map(self._note_batch, batches)
-        except Exception:
-            log.exception("a turn broke")
-            yield self._note_batch([Failed(InternalError(FAULT))])
-        finally:
-            batches.close()
-
-    def _note_batch(self, batch: list[TurnEvent]) -> list[TurnEvent]:
-        if "first_token_ms" not in self._fields:
-            self._note_beginning(batch)
-        self.note_events(batch)
-        return batch
-
-    def note_events(self, events: Iterable[TurnEvent]) -> None:
-        for event in events:
-            note = NOTED.get(type(event))
-            if note:
-                note(self, event)
-
-    def _note_beginning(self, batch: list[TurnEvent]) -> None:
-        kinds = set(map(type, batch))
-        if not kinds <= PRELUDE:
-            self._fields.setdefault("first_event_ms", self._elapsed_ms())
-        if not kinds.isdisjoint(TOLD):
-            self._fields["first_token_ms"] = self._elapsed_ms()
-
-    def _note_placed(self, placed: Placed) -> None:
-        self.tell(CONTINUATION_HEADER, placed.tier.value)
-        self.note(continuation=placed.tier.value, continued_from=placed.origin.value)
-        self._telemetry.note_placed(placed)
-
-    def _note_limits(self, told: LimitsTold) -> None:
-        for name, value in build_limit_headers(told.limits, time.time()).items():
-            self.tell(name, value)
-        self._telemetry.note_limits(told.limits)
-
-    def _note_call(self, called: ToolCalled) -> None:
-        self._calls.add((called.choice, called.delta.index))
-        self.note(tool_calls=len(self._calls))
-
-    def _note_block(self, _: ToolBlock) -> None:
-        self.note(text_calls=self._fields.get("text_calls", 0) + 1)
-
-    def _note_finish(self, finished: Finished) -> None:
-        self.note(finish=finished.reason.value)
-
-    def _note_usage(self, completed: Completed) -> None:
-        self.note(**completed.usage.to_dict())
-
-    def _note_failure(self, failed: Failed) -> None:
-        if "error" not in self._fields:  # a turn that broke fails again when it is closed
-            used = failed.usage.to_dict() if failed.usage != NOTHING_USED else {}
-            self.note(error=failed.error.code, **used)
-
-    def _count(self, note: Note) -> None:
-        counted = ".".join(filter(None, (note.kind, note.row, note.reason)))
-        times = self._fields[counted] = self._fields.get(counted, 0) + 1
-        mode = self._fields.get("output_mode", "")
-        self._telemetry.note(note, mode)
-        if note.kind in COUNTED and times <= MOST_CRUMBS:
-            self._leave_crumb(note, mode)
-
-    def _leave_crumb(self, note: Note, mode: str) -> None:
-        """A line for each block held; where it was not delivered, a warning. Counts and names, no words."""
-        is_odd = note.kind is NoteKind.BUFFER_ABORTED and note.reason not in QUIET
-        level = logging.WARNING if is_odd else logging.DEBUG
-        about = {"choice": note.choice, "row": note.row, "reason": note.reason, "output_mode": mode}
-        crumbs.log(level, note.kind.value, extra={"fields": {"request_id": self.request_id, **about}})
 
     def let_go(self) -> None:
         """Release what the request holds, which may note more. Safe to call again."""
@@ -208,36 +102,14 @@ class Access:
         try:
             self.let_go()
         finally:
-            fields, self._fields = self._fields, {}
+            fields, self.fields = self.fields, {}
             if fields:
-                self._end(fields | {"duration_ms": self._elapsed_ms()})
+                self._end(fields | {"duration_ms": self.measure_ms()})
                 REQUEST_ID.set(None)
 
-    def _elapsed_ms(self) -> float:
+    def measure_ms(self) -> float:
+        """How long it has been under way."""
         return round((time.monotonic() - self._began_s) * 1000, 1)
-
-
-#: What a turn tells that is worth noting.
-NOTED: dict[type, Callable[[Access, Any], None]] = {
-    Placed: Access._note_placed,
-    LimitsTold: Access._note_limits,
-    ToolCalled: Access._note_call,
-    ToolBlock: Access._note_block,
-    Note: Access._count,
-    Finished: Access._note_finish,
-    Completed: Access._note_usage,
-    Failed: Access._note_failure,
-}
-
-
-class Nobody:
-    """The client of a turn that nobody waits for."""
-
-    #: Only the turn's own deadline ends it.
-    patience_s = float("inf")
-
-    def has_left(self) -> bool:
-        return False
 
 
 def begin(request: flask.Request, client: Client, telemetry: Telemetry) -> Access:

@@ -1,4 +1,4 @@
-"""The client's socket: how long it may keep us waiting, and whether it is still there."""
+"""Who a turn is for: the client at a socket, its patience and whether it is still there; or nobody."""
 
 from __future__ import annotations
 
@@ -45,3 +45,13 @@ class ClientSocket:
             return self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != TCP_ESTABLISHED
         except OSError:
             return True
+
+
+class Nobody:
+    """The client of a turn that nobody waits for."""
+
+    #: Only the turn's own deadline ends it.
+    patience_s = float("inf")
+
+    def has_left(self) -> bool:
+        return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from app.handlers.access import Access
+from app.handlers.turn_notes import TurnNotes
 from app.lib.answer_rules import AnswerRules
 from app.lib.deadlines import Deadlines
 from app.lib.errors import ClientGone
@@ -39,12 +40,13 @@ class TurnRunner:
             access.note(tools=len(names), tool_names=names[:MOST_NAMES], transport=self._transport.value)
         turn = self._backend.open_turn(prompt, access.client, access.owner)
         core = TurnCore(prompt.request.choices, self._deadlines, rules, id_suffix)
-        batches = access.observe(run_turn(turn, core))
+        notes = TurnNotes(access)
+        batches = notes.observe(run_turn(turn, core))
 
         def count_rest() -> None:
             """What a client that left was still owed."""
             if not core.ended:
-                access.note_events(core.fail(ClientGone("The client left.")))
+                notes.add(core.fail(ClientGone("The client left.")))
 
         access.on_close(count_rest)  # last
         access.on_close(turn.close)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import flask
 
-from app.handlers.access import LONGEST_HEADER, Access, Nobody
+from app.handlers.access import LONGEST_HEADER, Access
+from app.handlers.client import Nobody
 
 
 def test_a_header_says_what_a_header_can(app: flask.Flask) -> None:
