@@ -8,6 +8,8 @@ import orjson
 
 DONE = b"data: [DONE]\n\n"
 KEEPALIVE = b": keepalive\n\n"
+#: Stands for a text while the rest of its frame is made.
+GAP = "<text>"
 
 
 def encode_data(payload: Any) -> bytes:
@@ -18,3 +20,12 @@ def encode_data(payload: Any) -> bytes:
 def encode_event(name: str, payload: Any) -> bytes:
     """One named frame."""
     return b"event: %s\ndata: %s\n\n" % (name.encode(), orjson.dumps(payload))
+
+
+def split_at_gap(frame: bytes) -> tuple[bytes, bytes]:
+    """What stands before and after a text: most frames are text, and the rest of them is made once.
+
+    The last gap is the text's: a client may name its model so, and that stands before it.
+    """
+    before, _, after = frame.rpartition(b'"%s"' % GAP.encode())
+    return before, after

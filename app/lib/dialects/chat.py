@@ -29,14 +29,12 @@ from app.lib.events import (
 )
 from app.lib.output_mode import OutputMode
 from app.lib.result import ChoiceResult, TurnResult
-from app.lib.sse import DONE, encode_data
+from app.lib.sse import DONE, GAP, encode_data, split_at_gap
 from app.lib.tool_calls import ToolCallDelta, ToolCallRecord
 from app.lib.usage import Usage
 
 # Chat has one text for a model's reasoning; its summary comes in parts, each a paragraph.
 BETWEEN_PARTS = "\n\n"
-# Whatever a client names its model, that stands before the text: the last one found is the text's.
-CUT = "<text>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +90,10 @@ class ChatStream:
         #: The calls begun, by choice and place; and of each choice those that may still lack arguments.
         self._calls: dict[tuple[int, int], SentCall] = {}
         self._open: list[dict[int, SentCall]] = [{} for _ in range(choices)]
-        self._text_frames = [self._cut_text_frame(index) for index in range(choices)]
+        #: Of each choice what stands before and after a text.
+        self._text_frames = [
+            split_at_gap(self._chunk([build_choice(index, {"content": GAP})])) for index in range(choices)
+        ]
 
     def open(self) -> bytes:
         """The role frames, which go out with the headers."""
@@ -157,13 +158,6 @@ class ChatStream:
         """Send what the calls of a choice still lack: an end of their arguments, or empty ones for none."""
         calls, self._open[choice] = self._open[choice], {}
         return b"".join(self._encode_arguments(choice, call.told, call.complete()) for call in calls.values())
-
-    def _cut_text_frame(self, choice: int) -> tuple[bytes, bytes]:
-        """What stands before and after the text: the same in every frame, and most frames are text."""
-        before, _, after = self._chunk([build_choice(choice, {"content": CUT})]).rpartition(
-            b'"%s"' % CUT.encode()
-        )
-        return before, after
 
     def _pass_part(self, choice: int, part: tuple[str, int]) -> str:
         """What stands between the last part of a summary and this one."""

@@ -48,7 +48,7 @@ from app.lib.events import (
     TurnEvent,
     Waiting,
 )
-from app.lib.sse import DONE, encode_event
+from app.lib.sse import DONE, GAP, encode_event, split_at_gap
 from app.lib.tool_calls import ToolCallDelta
 from app.lib.usage import Usage
 
@@ -57,8 +57,6 @@ INCOMPLETE = {
     FinishReason.LENGTH: "max_output_tokens",
     FinishReason.CONTENT_FILTER: "content_filter",
 }
-# Stands for the text of a delta while the rest of its frame is made; only ids of ours come before it.
-CUT = "<text>"
 
 
 class ResponsesStream:
@@ -124,21 +122,20 @@ class ResponsesStream:
         if not isinstance(message, MessageItem) or message.source_id != item_id:
             message = MessageItem(self._place("msg"), item_id)
             began = self._encode_steps(self._begin_alone(message))
-            self._text_frame = self._cut_text_frame(message.place)
+            self._text_frame = self._split_text_frame(message.place)
         message.add(text)
         before, after = self._text_frame
         first, self._sequence = self._sequence, self._sequence + len(pieces)
         frames = [before + orjson.dumps(piece) + after % (first + i) for i, piece in enumerate(pieces)]
         return began + b"".join(frames)
 
-    def _cut_text_frame(self, place: Place) -> tuple[bytes, bytes]:
+    def _split_text_frame(self, place: Place) -> tuple[bytes, bytes]:
         """What stands before and after a text, but for the frame's number: most frames are text."""
         payload = {
             "type": "response.output_text.delta",
-            **place.name(content_index=0, delta=CUT, logprobs=[], sequence_number=0),
+            **place.name(content_index=0, delta=GAP, logprobs=[], sequence_number=0),
         }
-        frame = encode_event(payload["type"], payload)
-        before, _, after = frame.rpartition(b'"%s"' % CUT.encode())
+        before, after = split_at_gap(encode_event(payload["type"], payload))
         return before, after.replace(b":0}", b":%d}")
 
     def _show(self, event: ShownEvent) -> Iterator[Step]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.lib.sse import DONE, KEEPALIVE, encode_data
+from app.lib.sse import DONE, GAP, KEEPALIVE, encode_data, encode_event, split_at_gap
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,10 @@ def test_one_frame_is_one_line_whatever_the_text(text: str) -> None:
 def test_fixed_frames() -> None:
     """A comment starts with a colon; readers drop it."""
     assert (DONE, KEEPALIVE) == (b"data: [DONE]\n\n", b": keepalive\n\n")
+
+
+@pytest.mark.parametrize("model", ["gpt", GAP])
+def test_a_frame_around_its_text(model: str) -> None:
+    """Also where a client named its model like the gap."""
+    before, after = split_at_gap(encode_event("said", {"model": model, "text": GAP, "n": 0}))
+    assert before + b'"hi"' + after == encode_event("said", {"model": model, "text": "hi", "n": 0})
