@@ -128,7 +128,7 @@ class Choice:
             return [*self.text.end_item(), *self.calls.conclude()]
         # An answer that was cut short is no call, and asking again would only cut it again.
         is_answer = reason is FinishReason.STOP and not self.calls.shown
-        return self.calls.read_answer(self.text.take()) if is_answer else []
+        return self.calls.read_answer(self.text.take() if is_answer else None)
 
     def _claim(self, item_id: str) -> bool:
         """Mark an item as shown; false if it was."""

@@ -115,9 +115,11 @@ class StructuredCalls:
         can_wait = self._rules.awaits_results and is_told and all(record.call_id for record in known)
         return known if can_wait else ()
 
-    def read_answer(self, text: str) -> list[TurnEvent]:
-        """Take an answer that had to be a call."""
+    def read_answer(self, text: str | None) -> list[TurnEvent]:
+        """Take an answer that had to be a call; without one the choice ends as it is."""
         self.is_asking = False
+        if text is None:
+            return []
         found = read_forced(text, self._rules.registry, self._rules.parallel, self._rules.clock)
         if isinstance(found, ToolCallProblem):
             self.is_asking = True

@@ -352,6 +352,24 @@ def test_an_answer_that_must_be_a_call_and_was_cut() -> None:
     assert (out, orders) == (["Began", "finish length", "Completed"], [])
 
 
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        pytest.param([TextDelta(0, "m1", '{"ci'), TurnEnded(0, LENGTH)], ["finish length"], id="cut"),
+        pytest.param(
+            [call(), DONE], [f"0:tool_0_0 weather({PARIS})", "finish tool_calls"], id="a-call-as-one"
+        ),
+    ],
+)
+def test_an_answer_that_was_asked_for_again_ends_too(second: list[BackendEvent], expected: list[str]) -> None:
+    """Whatever the second one is: nothing more is to come, and who waits for it would run out of time."""
+    out, _ = run(
+        declare(ToolSpec("weather", None, CITY), choice=NAMED),
+        [TextDelta(0, "m", "no"), TurnEnded(0, STOP), *second],
+    )
+    assert out[3:] == [*expected, "Completed"]
+
+
 def test_an_unseen_answer_may_start_over() -> None:
     events = [TextDelta(0, "m1", '{"ci'), Retrying(0, "again"), TextDelta(0, "m2", PARIS), TurnEnded(0, STOP)]
     out, _ = run(declare(STRICT, choice=NAMED), events)
