@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from app.lib.answer_rules import AnswerRules
@@ -35,6 +36,16 @@ NOT_RUN = "This call was not run, since another one beside it was refused. Repea
 REJECTED = "The model called a tool that is not declared, or with unreadable arguments."
 
 
+@dataclass(slots=True)
+class _Response:
+    """What is known of the calls of a response until it is complete."""
+
+    #: Where a tool is strict: nobody sees a call before all of them hold.
+    held: list[dict[str, Any]] = field(default_factory=list)
+    has_calls: bool = False
+    has_rejected: bool = False
+
+
 class StructuredCalls:
     """Feed it payloads; `complete` at the end of a model response, `conclude` at the end of the turn."""
 
@@ -45,15 +56,12 @@ class StructuredCalls:
         self._choice = choice
         self._rules = rules
         self._aggregator = aggregator
-        self._held: list[dict[str, Any]] = []
-        self._has_rejected = False
+        self._orders = orders
+        self._response = _Response()
         self._repairs = 0
         self._rejections = 0
-        #: Whether calls came of a response that is not complete yet.
-        self.is_pending = False
         #: Whether a call was made that ends the answer, shown or not.
         self.is_called = False
-        self._orders = orders
         #: Whether an answer that had to be a call was none, and another one is to come.
         self.is_asking = False
         #: The calls the client knows of, each as it was told last, by its place.
@@ -61,10 +69,15 @@ class StructuredCalls:
         #: Set once the model had its chances to call a strict tool right.
         self.refusal: InvalidToolCall | None = None
 
+    @property
+    def is_pending(self) -> bool:
+        """Whether calls came of a response that is not complete yet."""
+        return self._response.has_calls
+
     def hear(self, event: CallComing | ToolSignal | CallRejected) -> list[TurnEvent]:
         match event:
             case CallComing():
-                self.is_pending = True
+                self._response.has_calls = True
                 return []
             case ToolSignal(_, payload):
                 return self._take(payload)
@@ -76,31 +89,31 @@ class StructuredCalls:
     def _take(self, payload: dict[str, Any]) -> list[TurnEvent]:
         if not self._rules.registry.any_strict:
             return [self._show(delta) for delta in self._read(payload)]
-        self._held.append(payload)
+        self._response.held.append(payload)
         return []
 
     def _reject(self) -> list[TurnEvent]:
         """A call that codex has the model correct; where a tool is strict, its whole batch does not hold."""
-        self._has_rejected = True
+        self._response.has_rejected = True
         return [Note(self._choice, NoteKind.CALL_FAULTY, ROW, "rejected")]
 
     def complete(self) -> list[TurnEvent]:
         """A model response ended: show the calls that waited for it, or have all of them corrected."""
-        held, has_rejected = self._held, self._has_rejected
+        response = self._response
         self.forget()
         if not self._rules.registry.any_strict:
-            return self._count_rejection() if has_rejected else []
-        records = self._assemble(held)
+            return self._count_rejection() if response.has_rejected else []
+        records = self._assemble(response.held)
         problems = self._find_problems(records)
-        if has_rejected or any(problems):
+        if response.has_rejected or any(problems):
             return self._repair(records, problems)
         # Only what was judged goes out: a payload may have been overtaken by another.
-        deltas = {delta.index: delta for payload in held for delta in self._read(payload)}
+        deltas = {delta.index: delta for payload in response.held for delta in self._read(payload)}
         return [self._show(delta) for delta in deltas.values()]
 
     def forget(self) -> None:
         """Whatever waits is not to be: its response starts over, or is dealt with."""
-        self._held, self._has_rejected, self.is_pending = [], False, False
+        self._response = _Response()
 
     def conclude(self) -> list[TurnEvent]:
         """The turn is over: nothing can be corrected any more."""
