@@ -21,6 +21,7 @@ BODY = {"model": "gpt-5.5", "messages": [{"role": "user", "content": "Hi"}]}
 
 OBSIDIAN = {"x-proxy-output-mode": "obsidian-xml"}
 OPENAI = {"x-proxy-output-mode": "openai-json"}
+MODES = [pytest.param(OBSIDIAN, id="obsidian-xml"), pytest.param(OPENAI, id="openai-json")]
 
 Post = Callable[..., TestResponse]
 Ask = Callable[..., TestResponse]

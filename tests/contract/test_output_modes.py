@@ -16,7 +16,8 @@ from app.lib.events import NoteKind, Tick
 from app.lib.output_mode import OutputMode
 from app.lib.stop_policy import StopMode
 from app.settings import Settings
-from tests.contract.conftest import OBSIDIAN, OPENAI, Answer, Answers, Post
+from tests.contract.called import TOOLS
+from tests.contract.conftest import MODES, OBSIDIAN, OPENAI, Answer, Answers, Post
 from tests.support.cuts import every_cut
 from tests.support.scripted_backend import ScriptedBackend, Step, call, end, say
 from tests.support.sse import DONE, read_deltas
@@ -25,9 +26,7 @@ USE = "<use_tool>\n<name>f</name>\n<q>é字🙂</q>\n</use_tool>"
 USE_G = "<use_tool><name>g</name></use_tool>"
 F_CALL = ("f", '{"q":"é字🙂"}')
 G_CALL = ("g", "{}")
-TOOLS: list[dict[str, Any]] = [{"type": "function", "function": {"name": name}} for name in "fg"]
 FUNCTIONS = [{"name": name} for name in "fg"]
-MODES = [pytest.param(OBSIDIAN, id="obsidian-xml"), pytest.param(OPENAI, id="openai-json")]
 MODE_NAMES = [mode.value for mode in OutputMode]
 MODE = "x-proxy-output-mode"
 XML, JSON = MODE_NAMES

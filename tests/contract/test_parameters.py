@@ -12,14 +12,13 @@ from app.lib.events import ResponseDone
 from app.lib.orders import StopChoice
 from app.lib.request import ToolTransport
 from app.settings import Settings
-from tests.contract.conftest import OBSIDIAN, OPENAI, Answer, Answers, Post
+from tests.contract.conftest import MODES, OBSIDIAN, Answer, Answers, Post
 from tests.support.cuts import every_cut
 from tests.support.scripted_backend import USAGE, Anew, ScriptedBackend, Step, call, end, say, think
 from tests.support.sse import read_deltas
 
 IGNORED = "x-proxy-ignored-params"
 TOOLS = [{"type": "function", "function": {"name": "f"}}]
-MODES = [pytest.param(OBSIDIAN, id="obsidian-xml"), pytest.param(OPENAI, id="openai-json")]
 USE = "<use_tool>\n<name>f</name>\n</use_tool>"
 F_CALLED = (("f", "{}"),)
 

@@ -10,6 +10,7 @@ import pytest
 from app.lib.events import FinishReason, MessageDone, Retrying, Tick
 from app.lib.stop_policy import StopMode
 from app.settings import Settings
+from tests.contract.called import TOOLS
 from tests.contract.conftest import OBSIDIAN, OPENAI
 from tests.support.scripted_backend import (
     ScriptedBackend,
@@ -27,7 +28,6 @@ USE = "<use_tool>\n<name>f</name>\n<a>é字🙂</a>\n</use_tool>"
 TEXT_CALL = '<tool_call>{"name":"f","arguments":"{\\"a\\":1}"}</tool_call>'
 ONE = '{"a": 1,  "b":"é字🙂"}'
 LENGTH, FILTER = FinishReason.LENGTH, FinishReason.CONTENT_FILTER
-TOOLS = [{"type": "function", "function": {"name": name}} for name in "fg"]
 STRICT = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}, "strict": True}}]
 NAMED = {"type": "function", "function": {"name": "f"}}
 IN_A_MESSAGE = {

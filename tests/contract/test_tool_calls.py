@@ -8,7 +8,7 @@ import pytest
 
 from app.lib.stop_policy import StopMode
 from app.settings import Settings
-from tests.contract.conftest import OBSIDIAN, OPENAI, Answer, Answers, Post
+from tests.contract.conftest import MODES, OBSIDIAN, OPENAI, Answer, Answers, Post
 from tests.support.cuts import every_cut
 from tests.support.scripted_backend import (
     ScriptedBackend,
@@ -33,7 +33,6 @@ TOOLS = [
 ]
 ROLE = (0, {"role": "assistant", "content": ""}, None)
 FINISH: tuple[int, dict[str, Any], str] = (0, {}, "tool_calls")
-MODES = [pytest.param(OBSIDIAN, id="obsidian-xml"), pytest.param(OPENAI, id="openai-json")]
 ALL = [pytest.param(Settings(stop_mode=StopMode.ALL), id="all")]
 
 

@@ -8,11 +8,12 @@ import flask
 import pytest
 
 from app.handlers.tool_buffers import BufferEvent
-from app.lib.errors import BackendUnavailable, ProxyError
+from app.lib.errors import ProxyError
 from app.lib.events import NoteKind, Retrying, TurnFailed
 from app.lib.stop_policy import StopMode
 from app.settings import Settings
-from tests.contract.conftest import OBSIDIAN, OPENAI, Answer, Answers, Post
+from tests.contract.called import ARGUMENTS, GONE, RUNNING_ON, TOOLS, USE, called
+from tests.contract.conftest import MODES, OPENAI, Answers, Post
 from tests.support.scripted_backend import (
     ScriptedBackend,
     Step,
@@ -23,18 +24,6 @@ from tests.support.scripted_backend import (
     tell_in_chat,
 )
 from tests.support.sse import DONE, read_deltas
-
-USE = "<use_tool><name>f</name><a>1</a></use_tool>"
-ARGUMENTS = '{"a":"1"}'
-TOOLS = [{"type": "function", "function": {"name": name}} for name in "fg"]
-MODES = [pytest.param(OBSIDIAN, id="obsidian-xml"), pytest.param(OPENAI, id="openai-json")]
-RUNNING_ON = Settings(stop_after_tools=False)
-GONE = BackendUnavailable("Gone.")
-
-
-def called(block: str, headers: dict[str, str]) -> Answer:
-    return Answer(block if headers is OBSIDIAN else None, "tool_calls", (("f", ARGUMENTS),))
-
 
 STRICT = [{"type": "function", "function": {"name": "f", "strict": True, "parameters": {"type": "object"}}}]
 NAMED = {"type": "function", "function": {"name": "f"}}

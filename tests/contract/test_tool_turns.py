@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from app.lib.errors import BackendUnavailable
 from app.lib.events import FinishReason, ResponseDone, TurnEnded
 from app.lib.orders import StopChoice
 from app.lib.usage import Usage
-from app.settings import Settings
-from tests.contract.conftest import OBSIDIAN, OPENAI, Answer, Answers, Post, read_body
+from tests.contract.called import ARGUMENTS, GONE, RUNNING_ON, TOOLS, USE, called
+from tests.contract.conftest import MODES, OPENAI, Answer, Answers, Post, read_body
 from tests.support.scripted_backend import (
     USAGE,
     Anew,
@@ -26,21 +25,11 @@ from tests.support.scripted_backend import (
 )
 from tests.support.sse import DONE, read_frames
 
-USE = "<use_tool><name>f</name><a>1</a></use_tool>"
 BLOCK = "<use_tool>\n<name>f</name>\n<a>1</a>\n</use_tool>"
-ARGUMENTS = '{"a":"1"}'
-TOOLS = [{"type": "function", "function": {"name": name}} for name in "fg"]
-MODES = [pytest.param(OBSIDIAN, id="obsidian-xml"), pytest.param(OPENAI, id="openai-json")]
-RUNNING_ON = Settings(stop_after_tools=False)
-GONE = BackendUnavailable("Gone.")
 
 
 def said(text: str, finish: str = "stop") -> Answer:
     return Answer(text, finish)
-
-
-def called(block: str, headers: dict[str, str]) -> Answer:
-    return Answer(block if headers is OBSIDIAN else None, "tool_calls", (("f", ARGUMENTS),))
 
 
 @pytest.mark.parametrize("headers", MODES)
