@@ -22,6 +22,7 @@ from app.lib.keys import AccessKey, KeyLimits, Role, build_entry, digest_key
 from app.lib.redaction import REDACTED
 from app.settings import Settings
 from tests.contract.conftest import BODY
+from tests.support.replaced_files import put_in_place, turn_into_folder
 from tests.support.scripted_backend import LOGIN_CODE, ScriptedBackend, end, say
 
 Statuses = Callable[..., list[int]]
@@ -168,18 +169,6 @@ def test_nothing_is_no_key(client: FlaskClient, keys_file: pathlib.Path, header:
     hash_nothing(keys_file)
     response = client.get("/v1/models", headers={"authorization": header}, buffered=True)
     assert response.status_code == 401
-
-
-def put_in_place(path: pathlib.Path, text: str) -> None:
-    """As editors do: another file, moved over it. One as long may be written within a tick of the clock."""
-    path.with_name("new").write_text(text)
-    path.with_name("new").replace(path)
-
-
-def turn_into_folder(path: pathlib.Path) -> None:
-    """What nobody can read, whoever runs the test."""
-    path.unlink()
-    path.mkdir()
 
 
 BOTH, NEITHER = [200, 401], [401, 401]

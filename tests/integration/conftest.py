@@ -10,6 +10,7 @@ import openai
 import pytest
 
 from tests.support.gateway import Gateway, run_gateway, write_provider, write_stand_in
+from tests.support.issuer import Issuer
 from tests.support.places import FRESH, WARM, Place, run_place
 from tests.support.scripted_model import ScriptedModel
 
@@ -18,6 +19,12 @@ from tests.support.scripted_model import ScriptedModel
 def model() -> Iterator[ScriptedModel]:
     with ScriptedModel() as scripted:
         yield scripted
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    with Issuer() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

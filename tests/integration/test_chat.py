@@ -9,6 +9,7 @@ import openai
 import pytest
 import requests
 
+from tests.integration.conftest import build_client
 from tests.support.gateway import Gateway, run_gateway, wait_until, write_provider
 from tests.support.scripted_model import ScriptedModel
 
@@ -18,10 +19,6 @@ PIXEL = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ"
     "AAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
-
-
-def build_client(gateway: Gateway) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"{gateway.base_url}/v1", api_key="unused", max_retries=0)
 
 
 def ask(gateway: Gateway, script: Any, **more: Any) -> dict[str, Any]:

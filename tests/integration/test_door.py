@@ -22,6 +22,7 @@ import requests
 
 from app.lib.keys import AccessKey, KeyLimits, Role, build_entry, digest_key
 from tests.support.gateway import ROOT, Gateway, run_gateway, wait_until, write_stand_in
+from tests.support.replaced_files import turn_into_folder
 
 pytestmark = pytest.mark.real
 
@@ -160,12 +161,6 @@ def make_key(folder: pathlib.Path, name: str) -> str:
 def ask_everyone(gateway: Gateway, *keys: str) -> list[set[int]]:
     """What each key is answered, by whichever worker takes the connection."""
     return [{get(gateway, "/v1/usage", key).status_code for _ in range(12)} for key in keys]
-
-
-def turn_into_folder(path: pathlib.Path) -> None:
-    """What nobody can read, whoever runs the test."""
-    path.unlink()
-    path.mkdir()
 
 
 def test_a_key_counts_and_counts_no_more_at_once(keyed: Gateway) -> None:

@@ -28,12 +28,6 @@ ABOUT_ACCOUNT = ("/deviceauth/", "/oauth/", "/accounts/check", "/usage", "/setti
 
 
 @pytest.fixture
-def issuer() -> Iterator[Issuer]:
-    with Issuer() as server:
-        yield server
-
-
-@pytest.fixture
 def environ(tmp_path: pathlib.Path, issuer: Issuer, model: ScriptedModel) -> dict[str, str]:
     return {
         "PATH": os.environ["PATH"],

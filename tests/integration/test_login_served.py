@@ -22,12 +22,6 @@ SCRIPT = [{"say": ["told"]}]
 
 
 @pytest.fixture
-def issuer() -> Iterator[Issuer]:
-    with Issuer() as server:
-        yield server
-
-
-@pytest.fixture
 def start(tmp_path: pathlib.Path, issuer: Issuer, model: ScriptedModel) -> Iterator[Callable[..., Gateway]]:
     provider = write_provider(tmp_path, issuer, model.base_url)
     environ = {"CODEX_BIN": write_codex(tmp_path, issuer), "PROXY_CODEX_CONFIG_FILE": provider}

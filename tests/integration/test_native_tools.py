@@ -34,22 +34,11 @@ from app.settings import Settings
 from tests.support.gateway import wait_until, write_provider, write_stand_in
 from tests.support.processes import is_running
 from tests.support.scripted_model import ScriptedModel
+from tests.support.visitor import Visitor
 
 STOP = FinishReason.STOP
 F = ToolSpec("f", "Does f.", {"type": "object", "properties": {"x": {"type": "string"}}})
 TOLD = (TextDelta, ToolSignal, CallRejected, TurnEnded, TurnFailed)
-
-
-class Visitor:
-    """A client that stays until it is told to leave."""
-
-    patience_s = 10.0
-
-    def __init__(self) -> None:
-        self.left = False
-
-    def has_left(self) -> bool:
-        return self.left
 
 
 class Box:

@@ -20,6 +20,7 @@ from tests.integration.test_server import open_stream
 from tests.support.gateway import Gateway, run_gateway, wait_until, write_provider, write_stand_in
 from tests.support.processes import is_running
 from tests.support.scripted_model import ScriptedModel
+from tests.support.sse import split_frames
 from tests.support.token_server import TokenServer, write_login
 
 pytestmark = pytest.mark.real
@@ -193,16 +194,12 @@ def test_a_deadline_ends_in_an_interrupt(
     assert (gateway.chat("next").status_code, gateway.codex_pids) == (200, pids)
 
 
-def read_frames(response: requests.Response) -> list[str]:
-    return [frame for frame in response.text.split("\n\n") if frame]
-
-
 def test_a_stop_takes_no_more_requests_and_lets_those_end_that_run(stand_in: StartGateway) -> None:
     gateway = stand_in()
     running = gateway.chat([{"say": ["a"]}, {"wait": 2}, {"say": ["b"]}], stream=True)
     gateway.process.send_signal(signal.SIGTERM)
     wait_until(lambda: not takes_requests(gateway), 2)
-    assert read_frames(running)[-1] == "data: [DONE]"
+    assert split_frames(running.text)[-1] == "data: [DONE]"
     assert gateway.process.wait(10) == 0
 
 
@@ -214,9 +211,9 @@ def test_a_reload_cuts_no_stream_that_ends_in_time(stand_in: StartGateway) -> No
     gateway.process.send_signal(signal.SIGHUP)
     wait_until(lambda: gateway.worker_pids - before)
     assert gateway.chat("meanwhile").status_code == 200
-    frames = read_frames(short)
+    frames = split_frames(short.text)
     assert ('"content":"b"' in frames[-3], frames[-1]) == (True, "data: [DONE]")
-    frames = read_frames(long)
+    frames = split_frames(long.text)
     assert json.loads(frames[-2].removeprefix("data: "))["error"]["code"] == "gateway_stopping"
     assert frames[-1] == "data: [DONE]"
     wait_until(lambda: not any(is_running(pid) for pid in before))

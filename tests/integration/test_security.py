@@ -17,7 +17,7 @@ import requests
 
 from app.lib.keys import AccessKey, KeyLimits, Role, build_entry, digest_key
 from tests.support.gateway import Gateway, run_gateway, wait_until, write_provider, write_stand_in
-from tests.support.processes import find_children
+from tests.support.processes import find_children, read_command
 from tests.support.script import Step
 from tests.support.scripted_model import Answer, Handler, ScriptedModel
 
@@ -138,12 +138,6 @@ class Site:
             "seen": '"input_image"' in told,
         }
         return [about for about, is_so in harm.items() if is_so]
-
-
-def read_command(pid: int) -> str:
-    with contextlib.suppress(OSError):
-        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-    return ""
 
 
 @pytest.fixture(scope="module")

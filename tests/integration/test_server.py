@@ -15,14 +15,11 @@ import requests
 
 from tests.support.gateway import Gateway, wait_until
 from tests.support.processes import is_running
+from tests.support.sse import split_frames
 
 pytestmark = pytest.mark.real
 
 StartGateway = Callable[..., Gateway]
-
-
-def read_frames(response: requests.Response) -> list[str]:
-    return [frame for frame in response.text.split("\n\n") if frame]
 
 
 def open_stream(gateway: Gateway, script: Any, stream: bool = True) -> socket.socket:
@@ -83,7 +80,7 @@ def test_a_long_think_gets_its_headers_and_keepalives(stand_in: StartGateway) ->
     response = gateway.chat([{"wait": 1.5}, {"say": ["done"]}], stream=True)
     assert response.status_code == 200
     assert time.monotonic() - began_s < 1
-    frames = read_frames(response)
+    frames = split_frames(response.text)
     assert '"role":"assistant"' in frames[0]
     assert frames.count(": keepalive") >= 3
     assert frames[-1] == "data: [DONE]"
@@ -94,7 +91,7 @@ def test_an_error_after_the_commit_is_in_band(stand_in: StartGateway) -> None:
     error = {"message": "busy", "codexErrorInfo": "serverOverloaded"}
     response = gateway.chat([{"wait": 1}, {"error": error}], stream=True)
     assert response.status_code == 200
-    frames = read_frames(response)
+    frames = split_frames(response.text)
     assert json.loads(frames[-2].removeprefix("data: "))["error"]["code"] == "backend_unavailable"
     assert frames[-1] == "data: [DONE]"
 
@@ -158,7 +155,7 @@ def test_sigterm_lets_a_stream_end(stand_in: StartGateway) -> None:
     gateway = stand_in()
     response = gateway.chat([{"say": ["a"]}, {"wait": 1.5}, {"say": ["b"]}], stream=True)
     gateway.process.send_signal(signal.SIGTERM)
-    frames = read_frames(response)
+    frames = split_frames(response.text)
     assert '"content":"b"' in frames[-3]
     assert frames[-1] == "data: [DONE]"
     assert gateway.process.wait(10) == 0
@@ -169,7 +166,7 @@ def test_sigterm_ends_a_long_stream_with_a_last_frame(stand_in: StartGateway) ->
     children = gateway.codex_pids
     response = gateway.chat([{"say": ["a"]}, {"hang": True}], stream=True)
     gateway.process.send_signal(signal.SIGTERM)
-    frames = read_frames(response)
+    frames = split_frames(response.text)
     assert json.loads(frames[-2].removeprefix("data: "))["error"]["code"] == "gateway_stopping"
     assert frames[-1] == "data: [DONE]"
     assert gateway.process.wait(10) == 0
@@ -244,7 +241,7 @@ def test_faults_in_a_turn(brisk: Gateway, script: Any, status: int, code: str, s
     ],
 )
 def test_faults_after_text_was_shown(brisk: Gateway, script: Any, code: str) -> None:
-    frames = read_frames(brisk.chat(script, stream=True))
+    frames = split_frames(brisk.chat(script, stream=True).text)
     assert json.loads(frames[-2].removeprefix("data: "))["error"]["code"] == code
     assert frames[-1] == "data: [DONE]"
     assert sum('"content":"x"' in frame for frame in frames) == 1

@@ -1,6 +1,5 @@
 """The smoke scripts against a real gateway on the real codex: they pass, and they fail where they should."""
 
-import contextlib
 import os
 import pathlib
 import re
@@ -13,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from tests.support.gateway import ROOT, Gateway, run_gateway
-from tests.support.processes import find_children
+from tests.support.processes import find_children, read_command
 
 pytestmark = pytest.mark.real
 
@@ -159,9 +158,3 @@ def test_the_key_is_on_no_command_line(tmp_path: pathlib.Path) -> None:
         False,
         [],
     )
-
-
-def read_command(pid: int) -> str:
-    with contextlib.suppress(OSError):
-        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-    return ""

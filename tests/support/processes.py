@@ -24,6 +24,14 @@ def is_zombie(pid: int) -> bool:
     return read_stat(pid)[:1] == [ZOMBIE]
 
 
+def read_command(pid: int) -> str:
+    """What everyone on the machine may read of a process; nothing of one that has ended."""
+    try:
+        return (PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
+
+
 def read_stat(pid: int) -> list[str]:
     """What stands behind its name, which may hold anything: state, parent, …; nothing, when it is gone."""
     try:

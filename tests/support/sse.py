@@ -16,6 +16,11 @@ def read_frames(data: bytes) -> list[Any]:
     return [payload if payload == DONE else json.loads(payload) for payload in payloads]
 
 
+def split_frames(text: str) -> list[str]:
+    """The frames of any stream as they were sent, comments too."""
+    return [frame for frame in text.split("\n\n") if frame]
+
+
 def read_deltas(data: bytes) -> list[Any]:
     """What each frame brings: (choice, delta, finish reason), `[DONE]`, an error's object, or usage."""
     brought: list[Any] = []

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from app.watched_file import WatchedFile
+from tests.support.replaced_files import put_in_place, turn_into_folder
 
 Change = Callable[[pathlib.Path], object]
 
@@ -38,18 +39,6 @@ def path(tmp_path: pathlib.Path) -> pathlib.Path:
     path = tmp_path / "number"
     path.write_text("1")
     return path
-
-
-def put_in_place(path: pathlib.Path, text: str) -> None:
-    """As editors do: another file, moved over it."""
-    path.with_name("new").write_text(text)
-    path.with_name("new").replace(path)
-
-
-def turn_into_folder(path: pathlib.Path) -> None:
-    """What nobody can read, whoever runs the test."""
-    path.unlink()
-    path.mkdir()
 
 
 def put_back_time(path: pathlib.Path, before: os.stat_result) -> None:
