@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, assert_never
+from collections.abc import Iterable
+from typing import Any
 
 import orjson
 
@@ -18,45 +18,12 @@ from app.lib.dialects.response_body import (
     hide_in_item,
     tell_end,
 )
-from app.lib.dialects.response_items import (
-    CallItem,
-    ItemStatus,
-    MessageItem,
-    OutputItem,
-    Place,
-    ReasoningItem,
-    SearchItem,
-    Step,
-)
+from app.lib.dialects.response_items import ItemStatus, Place, Step
+from app.lib.dialects.response_output import INCOMPLETE, ResponseOutput
 from app.lib.errors import ClientGone, ProxyError
-from app.lib.events import (
-    Began,
-    Completed,
-    Failed,
-    Finished,
-    FinishReason,
-    LimitsTold,
-    Note,
-    Placed,
-    Reasoning,
-    ReasoningEnded,
-    Searched,
-    ShownEvent,
-    Text,
-    ToolBlock,
-    ToolCalled,
-    TurnEvent,
-    Waiting,
-)
+from app.lib.events import Completed, Failed, LimitsTold, Note, Placed, Text, TurnEvent, Waiting
 from app.lib.sse import DONE, GAP, encode_event, split_at_gap
-from app.lib.tool_calls import ToolCallDelta
 from app.lib.usage import Usage
-
-#: What an answer that was cut short lacks, by why it ended.
-INCOMPLETE = {
-    FinishReason.LENGTH: "max_output_tokens",
-    FinishReason.CONTENT_FILTER: "content_filter",
-}
 
 
 class ResponsesStream:
@@ -65,16 +32,10 @@ class ResponsesStream:
     def __init__(self, identity: ResponseIdentity) -> None:
         self.identity = identity
         self._sequence = 0
-        #: The items begun and not done yet: a message or reasoning alone, or calls.
-        self._open: list[OutputItem] = []
-        self._calls: dict[int, CallItem] = {}
-        self._count = 0
-        #: The reasoning that items were made of.
-        self._reasoned: set[str] = set()
+        self._output = ResponseOutput(identity.suffix)
         #: The items as they were done, with the reasoning that the client may not have asked for.
         self._done: list[Body] = []
         self._text_frame: tuple[bytes, bytes] = (b"", b"")
-        self._finish = FinishReason.STOP
         #: The finished response, once its turn ended; and why it failed, if it did.
         self.final: Body | None = None
         self.error: ProxyError | None = None
@@ -114,14 +75,13 @@ class ResponsesStream:
             case Waiting() | Placed() | LimitsTold() | Note():
                 return b""
             case _:
-                return self._encode_steps(self._show(event))
+                return self._encode_steps(self._output.show(event))
 
     def _encode_text(self, item_id: str, text: str, pieces: tuple[str, ...]) -> bytes:
-        began = b""
-        message = self._open[-1] if self._open else None
-        if not isinstance(message, MessageItem) or message.source_id != item_id:
-            message = MessageItem(self._place("msg"), item_id)
-            began = self._encode_steps(self._begin_alone(message))
+        began, message = b"", self._output.find_message(item_id)
+        if message is None:
+            message = self._output.make_message(item_id)
+            began = self._encode_steps(self._output.begin_alone(message))
             self._text_frame = self._split_text_frame(message.place)
         message.add(text)
         before, after = self._text_frame
@@ -137,87 +97,6 @@ class ResponsesStream:
         }
         before, after = split_at_gap(encode_event(payload["type"], payload))
         return before, after.replace(b":0}", b":%d}")
-
-    def _show(self, event: ShownEvent) -> Iterator[Step]:
-        match event:
-            case Reasoning(_, item_id, part, text):
-                yield from self._show_reasoning(item_id, part, text)
-            case ReasoningEnded(_, item_id, encrypted):
-                yield from self._end_reasoning(item_id, encrypted)
-            case Searched(_, _, action):
-                yield from self._begin_alone(SearchItem(self._place("ws"), action))
-                yield from self._close_open()
-            case ToolCalled(_, delta):
-                yield from self._show_call(delta)
-            case ToolBlock():
-                yield from self._close_open()  # the calls that a block spells are complete
-            case Finished(_, reason):
-                self._finish = reason
-                yield from self._close_open(
-                    ItemStatus.INCOMPLETE if reason in INCOMPLETE else ItemStatus.COMPLETED
-                )
-            case Began() | Text():
-                pass
-            case _:
-                assert_never(event)
-
-    def _show_reasoning(self, item_id: str, part: int, text: str) -> Iterator[Step]:
-        item = self._find_reasoning(item_id)
-        if item is None:
-            item = self._make_reasoning(item_id)
-            yield from self._begin_alone(item)
-        yield from item.add(part, text)
-
-    def _end_reasoning(self, item_id: str, encrypted: str | None) -> Iterator[Step]:
-        item = self._find_reasoning(item_id)
-        if item is None:
-            if item_id in self._reasoned:
-                return  # its item is done, and nothing can be added to it
-            item = self._make_reasoning(item_id)
-            yield from self._begin_alone(item)
-        item.encrypted = encrypted
-        yield from self._close_open()
-
-    def _make_reasoning(self, item_id: str) -> ReasoningItem:
-        self._reasoned.add(item_id)
-        return ReasoningItem(self._place("rs"), item_id)
-
-    def _find_reasoning(self, item_id: str) -> ReasoningItem | None:
-        """The reasoning of that name, if it is under way."""
-        last = self._open[-1] if self._open else None
-        return last if isinstance(last, ReasoningItem) and last.source_id == item_id else None
-
-    def _show_call(self, delta: ToolCallDelta) -> Iterator[Step]:
-        call = self._calls.get(delta.index)
-        if call is None:
-            if not isinstance(self._open[-1] if self._open else None, CallItem):
-                yield from self._close_open()
-            call = self._calls[delta.index] = CallItem(Place(self._take_index(), delta.id), delta)
-            yield from self._begin(call)
-        elif call in self._open:
-            yield from call.take(delta)
-
-    def _begin_alone(self, item: OutputItem) -> Iterator[Step]:
-        """Only calls may be under way side by side."""
-        yield from self._close_open()
-        yield from self._begin(item)
-
-    def _begin(self, item: OutputItem) -> Iterator[Step]:
-        self._open.append(item)
-        yield from item.open()
-
-    def _close_open(self, status: ItemStatus = ItemStatus.COMPLETED) -> Iterator[Step]:
-        items, self._open = self._open, []
-        for item in items:
-            yield from item.close(status)
-
-    def _place(self, kind: str) -> Place:
-        index = self._take_index()
-        return Place(index, f"{kind}_{index + 1:03}_{self.identity.suffix}")
-
-    def _take_index(self) -> int:
-        self._count += 1
-        return self._count - 1
 
     def _encode_steps(self, steps: Iterable[Step]) -> bytes:
         return b"".join([self._encode_step(kind, payload) for kind, payload in steps])
@@ -238,7 +117,7 @@ class ResponsesStream:
         return encode_event(kind, {"type": kind, **payload, "sequence_number": self._sequence - 1})
 
     def _complete(self, usage: Usage) -> None:
-        why = INCOMPLETE.get(self._finish)
+        why = INCOMPLETE.get(self._output.finish)
         self.final = build_response(self.identity, "incomplete" if why else "completed") | {
             "incomplete_details": {"reason": why} if why else None,
             "output": self._done,
@@ -246,7 +125,7 @@ class ResponsesStream:
         }
 
     def _fail(self, error: ProxyError) -> bytes:
-        left = self._encode_steps(self._close_open(ItemStatus.INCOMPLETE))
+        left = self._encode_steps(self._output.close(ItemStatus.INCOMPLETE))
         self.error = error
         # A response that nobody waits for any more did not go wrong.
         is_wrong = not isinstance(error, ClientGone)
