@@ -23,13 +23,13 @@ from app.handlers import (
     testing,
     usage,
 )
+from app.handlers.allowances import Allowances
 from app.handlers.background import Background
 from app.handlers.bodies import Bodies
 from app.handlers.clock import Clock
 from app.handlers.door import Door
 from app.handlers.keyring import Keyring
 from app.handlers.lifecycle import Company, Lifecycle
-from app.handlers.limits import Allowances
 from app.handlers.live import NEWEST, LiveFeed
 from app.handlers.meters import Meters
 from app.handlers.recorder import UsageRecorder

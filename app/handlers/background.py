@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from app.handlers.limits import Allowance
+from app.handlers.allowances import Allowance
 from app.handlers.recording import CANCELLED, RecordedStream
 from app.lib.errors import GatewayBusy
 from app.lib.events import TurnEvent

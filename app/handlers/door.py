@@ -8,11 +8,11 @@ import flask
 
 from app.handlers import auth, guard
 from app.handlers.access import Access, begin
+from app.handlers.allowances import Allowances
 from app.handlers.client import ClientSocket
 from app.handlers.cors import Cors, answer_preflight
 from app.handlers.http import find_request
 from app.handlers.keyring import Keyring
-from app.handlers.limits import Allowances
 from app.handlers.telemetry import Telemetry
 from app.settings import Settings
 
