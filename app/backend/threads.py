@@ -6,16 +6,19 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any, assert_never
 
 from app.backend import calls
-from app.backend.callbacks import Answer, Callbacks, Key, build_answer, build_refusal, read_key
+from app.backend.callbacks import build_answer, build_refusal, read_key
 from app.backend.directory import ModelDirectory
 from app.backend.dynamic_tools import build_dynamic_tools, validate_output_schema
 from app.backend.inbox import Incoming
 from app.backend.jsonrpc import Notification, ServerRequest
 from app.backend.notifications import METHOD, TEXT_DELTA, NotificationReader
 from app.backend.process import CodexProcess
+from app.backend.questions import Questions
 from app.backend.resting import RestingThread
 from app.backend.tool_names import ToolNames
 from app.backend.transcript import Transcript
@@ -25,11 +28,29 @@ from app.lib.models import Model
 from app.lib.orders import AskAgain, AwaitResults, Order, RefuseCall, StopChoice
 from app.lib.prompt import Prompt, build_instruction, build_item, build_prompt
 from app.lib.request import HistoryItem, Message, PastOutput, ToolTransport
+from app.lib.usage import NOTHING_USED, Usage
 from app.settings import Settings
 
 log = logging.getLogger(__name__)
 
-MAX_PATIENCE_S = 30.0
+
+class _State(Enum):
+    """What a thread's turn is at."""
+
+    #: None was started, or it ended.
+    IDLE = auto()
+    #: It was asked for; its id is not known yet.
+    STARTING = auto()
+    RUNNING = auto()
+    #: We had it interrupted; its end was not told yet.
+    STOPPED = auto()
+
+
+@dataclass(slots=True)
+class _Thread:
+    id: str
+    state: _State = _State.IDLE
+    turn_id: str = ""
 
 
 class Threads:
@@ -41,70 +62,62 @@ class Threads:
         self._settings = settings
         self._names = ToolNames(prompt.tools)
         self._reader = NotificationReader(self._names)
-        self._callbacks = Callbacks()
+        self._questions = Questions(process, settings)
         self._effort: str | None = None
-        #: By choice.
-        self._ids: list[str] = []
-        #: The turns that run: thread id to turn id.
-        self._running: dict[str, str] = {}
-        #: Threads whose turn we had interrupted before the others'.
-        self._stopped: set[str] = set()
-        #: Threads whose response seemed broken behind a call.
-        self._given_up: set[str] = set()
-        self._heard_s = time.monotonic()
-        #: Calls are out that start turns whose ids are not known yet.
-        self._is_starting = False
+        #: By codex's own ids, in the order of the choices.
+        self._threads: dict[str, _Thread] = {}
         #: What was told while something else was waited for.
         self._unread: list[BackendEvent] = []
-        #: Questions that can be answered, with their answers.
-        self._answerable: list[tuple[ServerRequest, Answer]] = []
         self.transcript = Transcript()
 
     def run_beside(self, choices: Collection[int]) -> bool:
         """Whether a turn runs that is of none of these, nor was stopped."""
-        theirs = {self._ids[choice] for choice in choices}
-        return bool(self._running.keys() - self._stopped - theirs)
+        states = enumerate(thread.state for thread in self._threads.values())
+        return any(state is _State.RUNNING and choice not in choices for choice, state in states)
 
     def open(self, directory: ModelDirectory, model: Model) -> Generator[None, None, None]:
         """Open the threads and start their turns."""
         validate_output_schema(self._prompt.output_schema)
         self._effort = self._prompt.request.effort or model.effort
         for choice, answer in enumerate((yield from self._open_threads(directory, model))):
-            self._ids.append(calls.read_id(answer, "thread"))
-            self._reader.add_thread(self._ids[-1], choice)
-        yield from self._start_turns(dict.fromkeys(self._ids, self._rename_calls()))
+            self._add_thread(calls.read_id(answer, "thread"), choice)
+        yield from self._start_turns(dict.fromkeys(self._threads, self._rename_calls()))
 
     def go_on(
         self, thread: RestingThread, model: Model, said: Sequence[HistoryItem]
     ) -> Generator[None, None, None]:
         """Start a turn in a thread that holds the conversation so far."""
         self._effort = self._prompt.request.effort or model.effort
-        self._ids.append(thread.id)
-        self._reader.add_thread(thread.id, 0, thread.usage)
+        self._add_thread(thread.id, 0, thread.usage)
         self._process.turns += 1
         yield from self._start_turns({thread.id: [build_item(item) for item in said]})
+
+    def _add_thread(self, thread_id: str, choice: int, used: Usage = NOTHING_USED) -> None:
+        self._threads[thread_id] = _Thread(thread_id)
+        self._reader.add_thread(thread_id, choice, used)
 
     def resume(
         self, outputs: Mapping[str, PastOutput], said: Sequence[Message]
     ) -> Generator[None, None, None]:
         """Have the turn that waits for these results go on, by codex's own ids of the calls."""
-        [thread_id] = self._ids
+        [thread] = self._threads.values()
         self.transcript.begin()
-        self._heard_s = time.monotonic()
+        self._questions.begin()
         if said:
             # Behind the results, as long as the turn waits; later it would break off the answer.
-            yield from self._process.call(calls.inject_items(thread_id, [build_item(item) for item in said]))
+            yield from self._process.call(calls.inject_items(thread.id, [build_item(item) for item in said]))
         for call_id, output in outputs.items():
-            self._settle((thread_id, call_id), build_answer(output.parts))
+            self._questions.settle((thread.id, call_id), build_answer(output.parts))
         deadline_s = time.monotonic() + self._settings.rpc_timeout_s
         while not self.transcript.has_results:
-            self._check_wait(thread_id, deadline_s)
-            yield from self._answer_questions()
+            self._check_wait(thread, deadline_s)
+            yield from self._questions.answer()
             self._unread += self._hear()
             yield
 
-    def _check_wait(self, thread_id: str, deadline_s: float) -> None:
-        if thread_id not in self._running:
+    @staticmethod
+    def _check_wait(thread: _Thread, deadline_s: float) -> None:
+        if thread.state is _State.IDLE:
             raise ProcessFailed("The turn ended while it waited for results.")
         if time.monotonic() >= deadline_s:
             raise BackendTimeout("Codex did not take the results in time.")
@@ -147,11 +160,12 @@ class Threads:
                     thread_id, self._effort, self._prompt.request.summary, self._prompt.output_schema
                 )
             )
-        self._is_starting = True
+        started = [self._threads[thread_id] for thread_id in items]
+        for thread in started:
+            thread.state = _State.STARTING
         answers = yield from self._process.call_all(batch)
-        for thread_id, answer in zip(items, answers[1::2], strict=True):
-            self._running[thread_id] = calls.read_id(answer, "turn")
-        self._is_starting = False
+        for thread, answer in zip(started, answers[1::2], strict=True):
+            thread.turn_id, thread.state = calls.read_id(answer, "turn"), _State.RUNNING
 
     def read(self) -> list[BackendEvent]:
         """What one read of the pipe brings; waits at most a tick."""
@@ -160,8 +174,7 @@ class Threads:
 
     def _hear(self) -> list[BackendEvent]:
         messages = self._process.receive()
-        if self._callbacks.waiting:
-            self._lose_patience(bool(messages))
+        self._questions.note_read(bool(messages), self._reader.holds_calls)
         events: list[BackendEvent] = []
         for method, run in itertools.groupby(messages, METHOD):
             if method == TEXT_DELTA:
@@ -182,116 +195,88 @@ class Threads:
         self.transcript.note_end(notification.params)
         match notification.params:
             case {"threadId": str(thread_id)}:
-                self._running.pop(thread_id, None)
+                if thread := self._threads.get(thread_id):
+                    thread.state = _State.IDLE
 
     def _note_item(self, notification: Notification) -> None:
-        self.transcript.note_item(notification.params, self._callbacks)
+        self.transcript.note_item(notification.params, self._questions)
         match notification.params:
             case {"threadId": str(thread_id), "item": {"type": "function_call", "call_id": str(call_id)}}:
-                # Its response goes on, and an answer about an earlier call of its id is void.
-                self._given_up.discard(thread_id)
-                self._callbacks.forget((thread_id, call_id))
+                self._questions.note_call((thread_id, call_id))
 
     def _take_question(self, request: ServerRequest) -> None:
-        """Answer if the core has said how; else it waits for that, or for the turn's interrupt."""
         key = read_key(request)
-        if key is None or not self._is_awaited(key[0]):
-            self._process.decline(request)
-            return
-        self._heard_s = time.monotonic()
-        answer = self._callbacks.ask(key, request)
-        if answer is not None:
-            self._answerable.append((request, answer))
-
-    def _is_awaited(self, thread_id: str) -> bool:
-        """Whether there may yet be a word on a thread's calls."""
-        is_broken = thread_id in self._given_up and self._reader.holds_calls(thread_id)
-        return thread_id in self._running and thread_id not in self._stopped and not is_broken
-
-    def _lose_patience(self, is_heard: bool) -> None:
-        """Decline questions behind which codex falls silent though the response is not complete.
-
-        It tells of a connection that broke there only once its questions are answered.
-        """
-        now_s = time.monotonic()
-        if is_heard:
-            self._heard_s = now_s
-        if now_s < self._heard_s + min(MAX_PATIENCE_S, self._settings.idle_timeout_s / 4):
-            return
-        silent = {each for each in self._callbacks.waiting if self._reader.holds_calls(each)}
-        self._given_up |= silent
-        for request in self._callbacks.take_open(silent):
+        if key and (thread := self._threads.get(key[0])) and thread.state is _State.RUNNING:
+            self._questions.take(key, request, is_complete=not self._reader.holds_calls(thread.id))
+        else:
             self._process.decline(request)
 
     @property
     def is_asked(self) -> bool:
         """Whether there are questions that `carry_out` will answer."""
-        return bool(self._answerable)
+        return self._questions.are_answerable
 
     def carry_out(self, orders: Sequence[Order]) -> Generator[None, None, None]:
         """Do what the core wants, and answer what codex asked."""
+        threads = [*self._threads.values()]
         for order in orders:
-            thread_id = self._ids[order.choice]
+            thread = threads[order.choice]
             match order:
                 case RefuseCall(_, call_id, message):
                     self.transcript.has_secrets = True
-                    self._settle((thread_id, call_id), build_refusal(message))
+                    self._questions.settle((thread.id, call_id), build_refusal(message))
                 case AskAgain(_, message):
                     self.transcript.has_secrets = True
-                    yield from self._start_turns({thread_id: [build_instruction(message)]})
+                    yield from self._start_turns({thread.id: [build_instruction(message)]})
                 case StopChoice():
-                    self._stop(thread_id)
+                    self._stop(thread)
                 case AwaitResults():
                     pass  # as it does by itself
                 case _:
                     assert_never(order)
-        yield from self._answer_questions()
-
-    def _settle(self, key: Key, answer: Answer) -> None:
-        self._answerable += [(request, answer) for request in self._callbacks.settle(key, answer)]
-
-    def _answer_questions(self) -> Generator[None, None, None]:
-        while self._answerable:
-            request, answer = self._answerable.pop(0)
-            yield from self._process.answer(request, answer)
+        yield from self._questions.answer()
 
     def find_resting(self) -> RestingThread | None:
         """The thread, if it is one that rests behind an answer and holds just what its client knows."""
-        if len(self._ids) != 1 or self._running or self.transcript.has_secrets or not self.transcript.text:
-            return None
-        return RestingThread(self._ids[0], self._reader.get_usage(self._ids[0]))
+        match [*self._threads.values()]:
+            case [_Thread(id=id_, state=_State.IDLE)] if (
+                self.transcript.text and not self.transcript.has_secrets
+            ):
+                return RestingThread(id_, self._reader.get_usage(id_))
+            case _:
+                return None
 
     @property
     def is_running(self) -> bool:
-        return bool(self._running) or self._is_starting
+        return any(thread.state is not _State.IDLE for thread in self._threads.values())
 
     @property
     def can_wait(self) -> bool:
         """Whether there is one turn here, which still runs."""
-        return [*self._running] == self._ids[:1] and not self._stopped
+        return [thread.state for thread in self._threads.values()] == [_State.RUNNING]
 
-    def _stop(self, thread_id: str) -> None:
+    def _stop(self, thread: _Thread) -> None:
         """Interrupt a turn without waiting for its end, and hear no more of it."""
-        self._reader.drop_thread(thread_id)
-        if thread_id in self._running and thread_id not in self._stopped:
-            self._stopped.add(thread_id)
-            self._process.ask(calls.interrupt_turn(thread_id, self._running[thread_id]))
+        self._reader.drop_thread(thread.id)
+        if thread.state is _State.RUNNING:
+            thread.state = _State.STOPPED
+            self._process.ask(calls.interrupt_turn(thread.id, thread.turn_id))
 
     def interrupt(self) -> bool:
         """Stop what still runs; false if codex does not say so in time, or if we do not know what runs."""
-        if self._is_starting:
+        if any(thread.state is _State.STARTING for thread in self._threads.values()):
             return False
         deadline_s = time.monotonic() + self._settings.interrupt_timeout_s
         try:
-            for thread_id in [*self._running]:
-                self._stop(thread_id)
+            for thread in self._threads.values():
+                self._stop(thread)
             # The end of the turn counts, not the reply: a second interrupt is never answered.
-            while self._running and time.monotonic() < deadline_s:
+            while self.is_running and time.monotonic() < deadline_s:
                 for message in self._process.receive():
                     self._take(message)
         except ProxyError:
             return False
-        return not self._running
+        return not self.is_running
 
 
 NOTED: dict[str, Callable[[Threads, Notification], None]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.backend.callbacks import Callbacks
+from app.backend.questions import Questions
 from app.lib.tool_call_shapes import is_echo
 
 Params = dict[str, Any]
@@ -34,7 +34,7 @@ class Transcript:
             case _:
                 self.has_secrets = True
 
-    def note_item(self, params: Params, callbacks: Callbacks) -> None:
+    def note_item(self, params: Params, questions: Questions) -> None:
         match params:
             case _ if is_echo(params):
                 pass
@@ -45,7 +45,7 @@ class Transcript:
                 "item": {"type": "function_call_output", "call_id": str(call_id)},
             }:
                 # Codex answers some calls by itself, and has the model try again.
-                is_ours = callbacks.has_answer((thread_id, call_id))
+                is_ours = questions.has_answer((thread_id, call_id))
                 self.has_results = self.has_results or is_ours
                 self.has_secrets = self.has_secrets or not is_ours
             case {"item": {"type": "web_search_call" | "function_call_output"}}:
