@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NoReturn, assert_never
 
 import orjson
@@ -43,8 +43,9 @@ class Callbacks:
         self._answers[key] = answer
         return self._open.pop(key, [])
 
-    def has_answer(self, key: Key) -> bool:
-        return key in self._answers
+    @property
+    def answered(self) -> Collection[Key]:
+        return self._answers.keys()
 
     def forget(self, key: Key) -> None:
         """There is another call of that id."""

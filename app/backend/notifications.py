@@ -6,16 +6,25 @@ import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from types import NoneType
 from typing import Any, assert_never
 
+from app.backend import raw_items, turn_ends
 from app.backend.callbacks import is_asked_about
-from app.backend.codex_errors import build_error
 from app.backend.jsonrpc import Notification
 from app.backend.limits import read_limits
+from app.backend.raw_items import (
+    ODD,
+    Called,
+    ItemDone,
+    Said,
+    SearchedWeb,
+    Thought,
+    read_raw_item,
+    refuse,
+    require,
+)
 from app.backend.tool_names import ToolNames
 from app.lib.account_limits import AccountLimits
-from app.lib.errors import BackendRefused, BackendUnavailable
 from app.lib.events import (
     BackendEvent,
     CallComing,
@@ -30,13 +39,10 @@ from app.lib.events import (
     Retrying,
     SearchAction,
     SearchDone,
-    SearchKind,
     TextDelta,
     ToolSignal,
     TurnEnded,
-    TurnFailed,
 )
-from app.lib.tool_call_shapes import is_echo
 from app.lib.usage import NOTHING_USED, Usage
 
 Params = dict[str, Any]
@@ -46,13 +52,6 @@ METHOD = operator.attrgetter("method")
 PLACE = operator.itemgetter("threadId", "itemId")
 WORDS = operator.itemgetter("delta")
 
-# Part of a longer message, at times: "stream disconnected before completion: Incomplete response …".
-INCOMPLETE = {
-    "Incomplete response returned, reason: max_output_tokens": FinishReason.LENGTH,
-    "Incomplete response returned, reason: content_filter": FinishReason.CONTENT_FILTER,
-}
-
-SEARCH_KINDS = set(SearchKind)
 # What says nothing of the model: the user's own message, and a question about a call that it made before.
 NOT_THE_MODEL = ("userMessage", "dynamicToolCall")
 RESPONSE_ENDS = (ResponseDone, Retrying)
@@ -106,9 +105,8 @@ class NotificationReader:
     def read(self, notification: Notification) -> list[BackendEvent]:
         try:
             return self._read(notification)
-        except (AttributeError, KeyError, TypeError) as error:
-            # Another release of codex: better an error that says so than an answer with holes.
-            raise BackendRefused(f"Codex sent {notification.method} in an unknown shape.") from error
+        except ODD as error:
+            raise refuse(notification) from error
 
     def read_text(self, deltas: Sequence[Params]) -> list[BackendEvent]:
         """Read deltas of text that came at once: an event for each item's, with its pieces."""
@@ -139,10 +137,11 @@ class NotificationReader:
             case "thread/tokenUsage/updated":
                 thread.total = build_usage(notification.params.get("tokenUsage", {}).get("total"))
                 return []
-            case "turn/completed":
+            case turn_ends.METHOD:
                 return self._end_turn(thread, notification.params)
-            case "rawResponseItem/completed":
-                return self._read_item(thread, notification.params)
+            case raw_items.METHOD:
+                done = read_raw_item(notification)
+                return self.read_item(done) if done else []
             case _:
                 return []
 
@@ -163,31 +162,43 @@ class NotificationReader:
             case _:
                 assert_never(end)
 
-    def _read_item(self, thread: _Thread, params: Params) -> list[BackendEvent]:
-        match params:
-            case {"item": {"type": "function_call"} as item} if not is_echo(params):
-                thread.calls.append(self._read_call(thread, item))
+    def read_item(self, done: ItemDone) -> list[BackendEvent]:
+        """What an item means that others were told of, too."""
+        thread = self._threads.get(done.thread_id)
+        if thread is None:
+            return []
+        match done.item:
+            case Called() as call:
+                thread.calls.append(self._read_call(thread, call))
                 return [CallComing(thread.choice)]
+            case Said(str(id_), text):
+                return [MessageDone(thread.choice, id_, text)]
+            case Thought(id_, texts, encrypted):
+                return [ReasoningDone(thread.choice, id_, texts, encrypted)]
+            case SearchedWeb(str(id_), SearchAction() as action):
+                return [SearchDone(thread.choice, id_, action)]
             case _:
-                return self._tell(thread, read_raw_item(thread.choice, params))
+                return []
 
-    def _read_call(self, thread: _Thread, item: Params) -> BackendEvent:
+    def _read_call(self, thread: _Thread, call: Called) -> BackendEvent:
         """A call under the client's name; codex has the model correct those that it does not ask about."""
-        call_id, arguments = item["call_id"], item["arguments"]
-        name = None if item.get("namespace") else self._names.to_client(item["name"])
-        if not (isinstance(call_id, str) and isinstance(arguments, str)):
-            raise TypeError(item)
-        if name is None or not is_asked_about(arguments):
+        name = None if call.name is None else self._names.to_client(call.name)
+        if name is None or not is_asked_about(call.arguments):
             return CallRejected(thread.choice)
-        call = {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
-        if call_id in thread.call_ids:
-            del call["call_id"]  # another call all the same; two of one id could not be told apart
-        thread.call_ids.add(call_id)
-        return ToolSignal(thread.choice, call)
+        payload = {
+            "type": "function_call",
+            "call_id": call.call_id,
+            "name": name,
+            "arguments": call.arguments,
+        }
+        if call.call_id in thread.call_ids:
+            del payload["call_id"]  # another call all the same; two of one id could not be told apart
+        thread.call_ids.add(call.call_id)
+        return ToolSignal(thread.choice, payload)
 
     def _end_turn(self, thread: _Thread, params: Params) -> list[BackendEvent]:
         thread.take_calls()
-        end = read_turn_completed(thread.choice, params, self._limits.resets_at_s)
+        end = turn_ends.read_turn_end(thread.choice, params, self._limits.resets_at_s)
         if isinstance(end, TurnEnded) and end.reason is not FinishReason.STOP:
             # A response that was cut short is counted in the thread's total only, if at all.
             untold = thread.total - thread.reported
@@ -224,36 +235,6 @@ def read_delta(params: Params) -> tuple[str, str]:
     return item_id, text
 
 
-def require(value: Any, *types: type) -> Any:
-    """What is of a known type; anything else would only be missed further on, where nobody knows codex."""
-    if type(value) not in types:
-        raise TypeError(value)
-    return value
-
-
-def read_raw_item(choice: int, params: Params) -> BackendEvent | None:
-    match params.get("item"):
-        case _ if is_echo(params):
-            return None
-        case {"type": "message", "role": "assistant", "id": str(id_), "content": list(parts)}:
-            return MessageDone(choice, id_, "".join(part.get("text", "") for part in parts))
-        case {"type": "reasoning", "id": str(id_), "summary": list(parts)}:
-            texts = tuple(require(part.get("text", ""), str) for part in parts)
-            encrypted = require(params["item"].get("encrypted_content"), str, NoneType)
-            return ReasoningDone(choice, id_, texts, encrypted)
-        case {"type": "web_search_call", "id": str(id_), "action": {"type": str()} as action}:
-            return SearchDone(choice, id_, read_action(action))
-        case _:
-            return None
-
-
-def read_action(action: Params) -> SearchAction:
-    """What else codex may come to do on the web is told as a search."""
-    kind = SearchKind(action["type"]) if action["type"] in SEARCH_KINDS else SearchKind.SEARCH
-    query, url, pattern = (action.get(key) or "" for key in ("query", "url", "pattern"))
-    return SearchAction(kind, query, tuple(action.get("queries") or ()), url, pattern)
-
-
 def read_usage(choice: int, params: Params) -> BackendEvent:
     return ResponseDone(choice, build_usage(params.get("usage")))
 
@@ -269,20 +250,6 @@ def read_error(choice: int, params: Params) -> BackendEvent | None:
     if not params.get("willRetry"):
         return None
     return Retrying(choice, params.get("error", {}).get("message", ""))
-
-
-def read_turn_completed(choice: int, params: Params, resets_at_s: float | None = None) -> BackendEvent:
-    turn = params.get("turn", {})
-    if turn.get("status") == "completed":
-        return TurnEnded(choice, FinishReason.STOP)
-    if turn.get("status") == "interrupted":
-        return TurnFailed(BackendUnavailable("The turn was interrupted."))
-    error = turn.get("error") or {}
-    message = error.get("message") or "Codex failed without saying why."
-    for marker, reason in INCOMPLETE.items():
-        if marker in message:
-            return TurnEnded(choice, reason)
-    return TurnFailed(build_error(message, error.get("codexErrorInfo"), resets_at_s))
 
 
 READERS: dict[str, Callable[[int, Params], BackendEvent | None]] = {

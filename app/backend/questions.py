@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 
 from app.backend.callbacks import Answer, Callbacks, Key
 from app.backend.jsonrpc import ServerRequest
@@ -52,8 +52,10 @@ class Questions:
         """Have every question about a call answered with this: those here, and those to come."""
         self._answerable += [(request, answer) for request in self._callbacks.settle(key, answer)]
 
-    def has_answer(self, key: Key) -> bool:
-        return self._callbacks.has_answer(key)
+    @property
+    def answered(self) -> Collection[Key]:
+        """The calls that the core has said something on."""
+        return self._callbacks.answered
 
     def note_call(self, key: Key) -> None:
         """Its response goes on, and an answer about an earlier call of its id is void."""

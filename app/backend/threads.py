@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, assert_never
 
-from app.backend import calls
+from app.backend import calls, raw_items, turn_ends
 from app.backend.callbacks import build_answer, build_refusal, read_key
 from app.backend.directory import ModelDirectory
 from app.backend.dynamic_tools import build_dynamic_tools, validate_output_schema
@@ -19,6 +19,7 @@ from app.backend.jsonrpc import Notification, ServerRequest
 from app.backend.notifications import METHOD, TEXT_DELTA, NotificationReader
 from app.backend.process import CodexProcess
 from app.backend.questions import Questions
+from app.backend.raw_items import Called, ItemDone, read_raw_item
 from app.backend.resting import RestingThread
 from app.backend.tool_names import ToolNames
 from app.backend.transcript import Transcript
@@ -184,25 +185,27 @@ class Threads:
         return events
 
     def _take(self, message: Incoming) -> list[BackendEvent]:
-        if isinstance(message, ServerRequest):
-            self._take_question(message)
-            return []
-        if message.method in NOTED:
-            NOTED[message.method](self, message)
+        match message:
+            case ServerRequest():
+                self._take_question(message)
+                return []
+            case Notification(raw_items.METHOD):
+                done = read_raw_item(message)
+                return self._take_item(done) if done else []
+            case Notification(turn_ends.METHOD, params) if over := turn_ends.read_turn_over(params):
+                self._note_end(over)
         return self._reader.read(message)
 
-    def _note_end(self, notification: Notification) -> None:
-        self.transcript.note_end(notification.params)
-        match notification.params:
-            case {"threadId": str(thread_id)}:
-                if thread := self._threads.get(thread_id):
-                    thread.state = _State.IDLE
+    def _take_item(self, done: ItemDone) -> list[BackendEvent]:
+        self.transcript.note_item(done, self._questions.answered)
+        if isinstance(done.item, Called):
+            self._questions.note_call((done.thread_id, done.item.call_id))
+        return self._reader.read_item(done)
 
-    def _note_item(self, notification: Notification) -> None:
-        self.transcript.note_item(notification.params, self._questions)
-        match notification.params:
-            case {"threadId": str(thread_id), "item": {"type": "function_call", "call_id": str(call_id)}}:
-                self._questions.note_call((thread_id, call_id))
+    def _note_end(self, over: turn_ends.TurnOver) -> None:
+        self.transcript.note_end(over.is_complete)
+        if thread := self._threads.get(over.thread_id):
+            thread.state = _State.IDLE
 
     def _take_question(self, request: ServerRequest) -> None:
         key = read_key(request)
@@ -277,9 +280,3 @@ class Threads:
         except ProxyError:
             return False
         return not self.is_running
-
-
-NOTED: dict[str, Callable[[Threads, Notification], None]] = {
-    "turn/completed": Threads._note_end,
-    "rawResponseItem/completed": Threads._note_item,
-}

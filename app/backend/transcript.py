@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection
+from typing import assert_never
 
-from app.backend.questions import Questions
-from app.lib.tool_call_shapes import is_echo
-
-Params = dict[str, Any]
+from app.backend.callbacks import Key
+from app.backend.raw_items import Answered, Called, ItemDone, Said, SearchedWeb, Thought
 
 
 class Transcript:
@@ -27,34 +26,22 @@ class Transcript:
         self._words.clear()
         self.has_results = False
 
-    def note_end(self, params: Params) -> None:
-        match params:
-            case {"turn": {"status": "completed"}}:
-                pass
-            case _:
-                self.has_secrets = True
+    def note_end(self, is_complete: bool) -> None:
+        self.has_secrets = self.has_secrets or not is_complete
 
-    def note_item(self, params: Params, questions: Questions) -> None:
-        match params:
-            case _ if is_echo(params):
-                pass
-            case {"item": {"type": "message", "role": "assistant", "content": list(parts)}}:
-                self._words += filter(None, map(read_text, parts))
-            case {
-                "threadId": str(thread_id),
-                "item": {"type": "function_call_output", "call_id": str(call_id)},
-            }:
+    def note_item(self, done: ItemDone, answered: Collection[Key]) -> None:
+        """Note an item; which calls were answered by us."""
+        match done.item:
+            case Said(_, text):
+                self._words.append(text)
+            case Answered(call_id):
                 # Codex answers some calls by itself, and has the model try again.
-                is_ours = questions.has_answer((thread_id, call_id))
+                is_ours = (done.thread_id, call_id) in answered
                 self.has_results = self.has_results or is_ours
                 self.has_secrets = self.has_secrets or not is_ours
-            case {"item": {"type": "web_search_call" | "function_call_output"}}:
+            case SearchedWeb():
                 self.has_secrets = True
-
-
-def read_text(part: Any) -> str | None:
-    match part:
-        case {"text": str(text)}:
-            return text
-        case _:
-            return None
+            case Thought() | Called():
+                pass
+            case _:
+                assert_never(done.item)

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from app.backend.callbacks import Callbacks
 from app.backend.jsonrpc import LineReader, LineTooLong, Notification, parse_message
 from app.backend.notifications import NotificationReader
+from app.backend.raw_items import read_raw_item
 from app.backend.tool_names import ToolNames
 from app.backend.transcript import Transcript as Heard
+from app.backend.turn_ends import read_turn_over
 from app.lib.errors import ProcessFailed
 from app.lib.events import BackendEvent
 from app.lib.prompt import Prompt
@@ -63,10 +64,10 @@ class MangledTurn(ScriptedTurn):
 
     def _read(self, rng: random.Random) -> Iterator[list[BackendEvent]]:
         for notification in read_pipe(self.data, rng):
-            if notification.method == "turn/completed":
-                self._heard.note_end(notification.params)
-            if notification.method == "rawResponseItem/completed":
-                self._heard.note_item(notification.params, Callbacks())
+            if notification.method == "turn/completed" and (over := read_turn_over(notification.params)):
+                self._heard.note_end(over.is_complete)
+            if notification.method == "rawResponseItem/completed" and (done := read_raw_item(notification)):
+                self._heard.note_item(done, ())
             yield self._reader.read(notification)
 
     def close(self) -> None:
