@@ -125,7 +125,7 @@ class AccountDesk:
         try:
             with borrow(self._pool, Wish(client.patience_s), client) as process:
                 # Whether the client waits for that or not: it was asked for.
-                run_through(process.call(calls.LOG_OUT))
+                run_through(process.rpc.call(calls.LOG_OUT))
                 run_through(process.ask_account())
         finally:
             self._known.expire()
@@ -156,7 +156,7 @@ class AccountDesk:
 
     def _ask_limits(self, process: CodexProcess, known: KnownLogin) -> None:
         try:
-            answer = run_through(process.call(calls.READ_LIMITS, self._paces.limits_timeout_s))
+            answer = run_through(process.rpc.call(calls.READ_LIMITS, self._paces.limits_timeout_s))
         except BackendRefused:
             return
         except BackendTimeout as error:

@@ -126,7 +126,7 @@ class DeviceLogin:
         try:
             yield from self._pool.greet(process)
             try:
-                answer = yield from process.call(calls.START_LOGIN)
+                answer = yield from process.rpc.call(calls.START_LOGIN)
             except BackendRefused as error:
                 end = LoginFailed(error.message)
             else:
@@ -141,7 +141,7 @@ class DeviceLogin:
     @staticmethod
     def _await_end(process: CodexProcess, id_: str) -> Generator[None, None, LoginEnd]:
         while True:
-            for message in process.receive():
+            for message in process.rpc.receive():
                 end = read_login_end(message, id_) if isinstance(message, Notification) else None
                 if end is not None:
                     return end
@@ -158,7 +158,7 @@ class DeviceLogin:
     def _cancel(self, process: CodexProcess, id_: str) -> None:
         """Have codex wait no longer; should the code be entered just then, the pool sees another login."""
         try:
-            run_through(process.call(calls.cancel_login(id_), CANCEL_TIMEOUT_S))
+            run_through(process.rpc.call(calls.cancel_login(id_), CANCEL_TIMEOUT_S))
         except ProxyError as error:
             log.warning("a login could not be cancelled: %s", error)
             self._pool.discard(process)

@@ -31,7 +31,7 @@ class ModelDirectory:
         return self._fresh_until_s > 0
 
     def refresh(self, process: CodexProcess) -> Generator[None, None, None]:
-        answer = yield from process.call(calls.LIST_MODELS)
+        answer = yield from process.rpc.call(calls.LIST_MODELS)
         self._listed = tuple(
             Model(id_, entry.get("model", id_), "openai")
             for entry in answer.get("data") or []

@@ -78,4 +78,4 @@ class Keeper:
         first = Wish(LOGIN_PATIENCE_S, arrived_s=0.0)
         # What codex says to it tells nothing: it may refuse, and have refreshed all the same.
         with borrow(self._pool, first) as process, contextlib.suppress(BackendRefused):
-            run_through(process.call(calls.REFRESH_LOGIN))
+            run_through(process.rpc.call(calls.REFRESH_LOGIN))

@@ -1,36 +1,30 @@
-"""One codex app-server process: spawned, greeted, called, ended."""
+"""One codex app-server process: spawned, greeted, made to open threads, ended."""
 
 from __future__ import annotations
 
 import contextlib
-import logging
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import IO, Any, assert_never
+from collections.abc import Generator
+from typing import IO, Any
 
-from app.backend import calls, jsonrpc
+from app.backend import calls
 from app.backend.account import read_account, read_version
 from app.backend.calls import Call
 from app.backend.home import CodexHome
-from app.backend.inbox import Inbox, Incoming
 from app.backend.last_words import read_last_words
 from app.backend.pipe import Pipe
 from app.backend.resting import RestingThreads
+from app.backend.rpc import Rpc
 from app.lib.account import Account, AccountState
-from app.lib.errors import BackendRefused, BackendTimeout, BackendUnavailable, ProcessFailed, ProxyError
+from app.lib.errors import BackendRefused, ProxyError
 from app.settings import Settings
 
-log = logging.getLogger(__name__)
-
-OVERLOADED = -32001
 TERMINATE_GRACE_S = 2
 #: Between the end of a process's pipe and its own.
 LAST_MOMENTS_S = 0.5
-#: An answer that comes so soon is no wait: what is asked next may be waited for with the same tick.
-PROMPT_S = 0.02
 
 
 class CodexProcess:
@@ -39,14 +33,6 @@ class CodexProcess:
     def __init__(self, home: CodexHome, settings: Settings) -> None:
         self._home = home
         self._settings = settings
-        self._tick_s = settings.tick_s
-        self._next_id = 0
-        self._unanswered: set[int] = set()
-        self._is_broken = False
-        self._replies: dict[int, jsonrpc.Response | jsonrpc.ErrorResponse] = {}
-        self._inbox = Inbox()
-        #: What is wrong with what came behind the inbox: it is told once that was read.
-        self._fault: ProcessFailed | None = None
         #: The last thread opened, and the id of the call that opened one more like it.
         self._thread: Call | None = None
         self._primed_id: int | None = None
@@ -63,6 +49,8 @@ class CodexProcess:
         self.folder, stderr = home.make_process_folder()
         with stderr:
             self._start(home, stderr)
+        #: What it is asked, and says; for its owner.
+        self.rpc = Rpc(self._pipe, settings, self.pid)
 
     def _start(self, home: CodexHome, stderr: IO[bytes]) -> None:
         try:
@@ -97,21 +85,19 @@ class CodexProcess:
     @property
     def is_settled(self) -> bool:
         """Whether it can serve another turn: greeted, its pipe whole, nothing left unanswered."""
-        return self.account is not None and not self._unanswered and not self._is_broken
+        return self.account is not None and self.rpc.is_settled
 
     def greet(self) -> Generator[None, None, None]:
-        """Say hello and learn the login, if that is not done; yields while it waits."""
-        if self.account is not None:
-            return
-        answer = yield from self.call(calls.INITIALIZE, self._settings.start_timeout_s)
-        self._send(jsonrpc.encode_notification("initialized"))
+        """Say hello, which codex takes once, and learn the login; yields while it waits."""
+        answer = yield from self.rpc.call(calls.INITIALIZE, self._settings.start_timeout_s)
+        self.rpc.notify("initialized")
         self._home.codex_version = read_version(answer)
         yield from self.ask_account(self._settings.start_timeout_s)
 
     def ask_account(self, timeout_s: float | None = None) -> Generator[None, None, Account]:
         """Whose it is now."""
         try:
-            self.account = read_account((yield from self.call(calls.READ_ACCOUNT, timeout_s)))
+            self.account = read_account((yield from self.rpc.call(calls.READ_ACCOUNT, timeout_s)))
         except BackendRefused:
             # With a ChatGPT login and no network codex cannot tell: unknown is not logged out.
             self.account = Account(AccountState.UNKNOWN)
@@ -122,137 +108,26 @@ class CodexProcess:
         same, self._thread = thread == self._thread, thread
         primed_id, self._primed_id = self._primed_id, None
         ahead = {primed_id: thread[0]} if primed_id is not None and same else {}
-        if not self._replies.keys() >= ahead.keys():
-            self._unanswered.update(ahead)
-            self._take_in(self._pipe.glance)
+        self.rpc.expect(ahead.keys())
         pending = ahead
         if missing := count - len(ahead):
             self.turns += missing
-            pending |= yield from self._request([thread] * missing)
-        return (yield from self._await_all(pending, self._settings.rpc_timeout_s))
-
-    def call(self, call: Call, timeout_s: float | None = None) -> Generator[None, None, dict[str, Any]]:
-        """Ask and wait for the answer; yields at least once a tick while it waits."""
-        answers = yield from self.call_all([call], timeout_s)
-        return answers[0]
-
-    def call_all(
-        self, batch: Sequence[Call], timeout_s: float | None = None
-    ) -> Generator[None, None, list[dict[str, Any]]]:
-        """Ask several things in one write; codex takes the calls of one thread in order."""
-        pending = yield from self._request(batch)
-        return (yield from self._await_all(pending, timeout_s or self._settings.rpc_timeout_s))
-
-    def _request(self, batch: Sequence[Call]) -> Generator[None, None, dict[int, str]]:
-        """Send calls; their ids and methods."""
-        numbered = dict(enumerate(batch, self._next_id + 1))
-        self._next_id += len(numbered)
-        self._unanswered.update(numbered)
-        lines = [jsonrpc.encode_request(id_, *call) for id_, call in numbered.items()]
-        yield from self._sending(b"".join(lines))
-        return {id_: method for id_, (method, _) in numbered.items()}
-
-    def _await_all(
-        self, pending: dict[int, str], timeout_s: float
-    ) -> Generator[None, None, list[dict[str, Any]]]:
-        asked_s = time.monotonic()
-        while not self._unanswered.isdisjoint(pending):
-            self._listen(asked_s + timeout_s, pending.values())
-            if time.monotonic() >= asked_s + PROMPT_S or not self._unanswered.isdisjoint(pending):
-                yield
-        return [read_reply(method, self._replies.pop(id_)) for id_, method in pending.items()]
-
-    def _listen(self, deadline_s: float, asked: Iterable[str]) -> None:
-        """Take in what comes, waiting at most a tick."""
-        remaining_s = deadline_s - time.monotonic()
-        if self._fault is not None:  # what is waited for cannot come any more, whatever is still to be read
-            self._is_broken = True
-            raise self._fault
-        if remaining_s <= 0:
-            raise BackendTimeout(f"Codex did not answer {', '.join(set(asked))} in time.")
-        self._take_in(self._pipe.receive, min(remaining_s, self._tick_s))
-
-    def ask(self, call: Call) -> int:
-        """Call without waiting for the answer; it may never come."""
-        self._next_id += 1
-        self._send(jsonrpc.encode_request(self._next_id, *call))
-        return self._next_id
-
-    def receive(self) -> list[Incoming]:
-        """What arrived, waiting at most a tick; the requests in it are its owner's to answer."""
-        if not self._inbox:
-            self._take_in(self._pipe.receive, self._tick_s)
-        return self._inbox.take()
-
-    def answer(self, request: jsonrpc.ServerRequest, result: dict[str, Any]) -> Generator[None, None, None]:
-        """Answer a request of codex's, at whatever length."""
-        yield from self._sending(jsonrpc.encode_result(request.id, result))
-
-    def _take_in(self, read: Callable[..., list[bytes]], *arguments: float) -> None:
-        try:
-            if self._fault is None:
-                self._sort(read(*arguments))
-            if self._fault is not None and not self._inbox:
-                raise self._fault
-        except ProxyError:  # which leaves the pipe in a state nobody knows
-            self._is_broken = True
-            raise
-
-    def _send(self, data: bytes) -> None:
-        """Short lines, which a process that reads takes at once."""
-        try:
-            self._pipe.send(data, self._settings.interrupt_timeout_s)
-        except ProxyError:
-            self._is_broken = True
-            raise
-
-    def _sending(self, data: bytes) -> Generator[None, None, None]:
-        # Half a line, if this fails or its owner leaves now.
-        was_broken, self._is_broken = self._is_broken, True
-        yield from self._pipe.sending(data, self._settings.rpc_timeout_s, self._tick_s)
-        self._is_broken = was_broken
-
-    def _sort(self, lines: list[bytes]) -> None:
-        for line in lines:
-            if calls.is_echo(line):  # of history that we told: it may be megabytes
-                continue
-            match jsonrpc.parse_message(line):
-                case jsonrpc.Notification() as notification:
-                    self._inbox.add(notification, line)
-                case jsonrpc.Response(id_) | jsonrpc.ErrorResponse(id_) as reply:
-                    self._unanswered.discard(id_)
-                    self._replies[id_] = reply
-                case jsonrpc.ServerRequest(_, calls.TOOL_CALL) as request:
-                    self._inbox.add(request, line)
-                case jsonrpc.ServerRequest() as request:
-                    log.warning("declined %s", request.method, extra={"fields": {"codex_pid": self.pid}})
-                    self.decline(request)
-                case None:
-                    self._fault = ProcessFailed("Codex sent a line that is not JSON-RPC.")
-                    return
-
-    def decline(self, request: jsonrpc.ServerRequest) -> None:
-        """No approval, login or tool of codex's own is ever granted; an unanswered request hangs the turn."""
-        self._send(jsonrpc.encode_error(request.id, "not available here"))
+            pending |= yield from self.rpc.request([thread] * missing)
+        return (yield from self.rpc.await_all(pending, self._settings.rpc_timeout_s))
 
     def rest(self) -> bool:
         """Between two owners: forget the last turn, and open a thread like its own ahead of the next."""
         with contextlib.suppress(ProxyError):  # which leaves it unsettled
-            self._clear_inbox()
+            self.rpc.clear_inbox()
         if self._primed_id is None:
-            self._replies.clear()
+            self.rpc.forget_replies()
             self._prime()
         return self.is_settled
-
-    def _clear_inbox(self) -> None:
-        for message in self._inbox.take():
-            if isinstance(message, jsonrpc.ServerRequest):
-                self.decline(message)
 
     def _prime(self) -> None:
         if self._thread is not None:
             with contextlib.suppress(ProxyError):  # which leaves it unsettled
-                self._primed_id = self.ask(self._thread)
+                self._primed_id = self.rpc.ask(self._thread)
                 self.turns += 1
 
     def is_alive(self) -> bool:
@@ -284,15 +159,3 @@ class CodexProcess:
             self._popen.kill()
             self._popen.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def read_reply(method: str, reply: jsonrpc.Response | jsonrpc.ErrorResponse) -> dict[str, Any]:
-    match reply:
-        case jsonrpc.Response(_, result):
-            return result
-        case jsonrpc.ErrorResponse(_, code, _) if code == OVERLOADED:
-            raise BackendUnavailable("Codex is overloaded.")
-        case jsonrpc.ErrorResponse(_, _, message):
-            raise BackendRefused(f"Codex refused {method}: {message}")
-        case _:
-            assert_never(reply)

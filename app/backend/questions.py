@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Generator
 
 from app.backend.callbacks import Answer, Callbacks, Key
 from app.backend.jsonrpc import ServerRequest
-from app.backend.process import CodexProcess
+from app.backend.rpc import Rpc
 from app.settings import Settings
 
 MAX_PATIENCE_S = 30.0
@@ -20,8 +20,8 @@ class Questions:
     falls silent, and the response is not complete, they are declined.
     """
 
-    def __init__(self, process: CodexProcess, settings: Settings) -> None:
-        self._process = process
+    def __init__(self, rpc: Rpc, settings: Settings) -> None:
+        self._rpc = rpc
         self._patience_s = min(MAX_PATIENCE_S, settings.idle_timeout_s / 4)
         self._heard_s = time.monotonic()
         self._callbacks = Callbacks()
@@ -41,7 +41,7 @@ class Questions:
     def take(self, key: Key, request: ServerRequest, is_complete: bool) -> None:
         """Take a question of a turn that runs; whether its response is complete, as far as we know."""
         if not is_complete and key[0] in self._given_up:
-            self._process.decline(request)
+            self._rpc.decline(request)
             return
         self._heard_s = time.monotonic()
         answer = self._callbacks.ask(key, request)
@@ -76,9 +76,9 @@ class Questions:
     def _give_up(self, thread_ids: set[str]) -> None:
         self._given_up |= thread_ids
         for request in self._callbacks.take_open(thread_ids):
-            self._process.decline(request)
+            self._rpc.decline(request)
 
     def answer(self) -> Generator[None, None, None]:
         """Answer those that can be, at whatever length."""
         while self._answerable:
-            yield from self._process.answer(*self._answerable.pop(0))
+            yield from self._rpc.answer(*self._answerable.pop(0))

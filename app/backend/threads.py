@@ -59,11 +59,12 @@ class Threads:
 
     def __init__(self, process: CodexProcess, prompt: Prompt, settings: Settings) -> None:
         self._process = process
+        self._rpc = process.rpc
         self._prompt = prompt
         self._settings = settings
         self._names = ToolNames(prompt.tools)
         self._reader = NotificationReader(self._names)
-        self._questions = Questions(process, settings)
+        self._questions = Questions(process.rpc, settings)
         self._effort: str | None = None
         #: By codex's own ids, in the order of the choices.
         self._threads: dict[str, _Thread] = {}
@@ -106,7 +107,7 @@ class Threads:
         self._questions.begin()
         if said:
             # Behind the results, as long as the turn waits; later it would break off the answer.
-            yield from self._process.call(calls.inject_items(thread.id, [build_item(item) for item in said]))
+            yield from self._rpc.call(calls.inject_items(thread.id, [build_item(item) for item in said]))
         for call_id, output in outputs.items():
             self._questions.settle((thread.id, call_id), build_answer(output.parts))
         deadline_s = time.monotonic() + self._settings.rpc_timeout_s
@@ -164,7 +165,7 @@ class Threads:
         started = [self._threads[thread_id] for thread_id in items]
         for thread in started:
             thread.state = _State.STARTING
-        answers = yield from self._process.call_all(batch)
+        answers = yield from self._rpc.call_all(batch)
         for thread, answer in zip(started, answers[1::2], strict=True):
             thread.turn_id, thread.state = calls.read_id(answer, "turn"), _State.RUNNING
 
@@ -174,7 +175,7 @@ class Threads:
         return unread or self._hear()
 
     def _hear(self) -> list[BackendEvent]:
-        messages = self._process.receive()
+        messages = self._rpc.receive()
         self._questions.note_read(bool(messages), self._reader.holds_calls)
         events: list[BackendEvent] = []
         for method, run in itertools.groupby(messages, METHOD):
@@ -212,7 +213,7 @@ class Threads:
         if key and (thread := self._threads.get(key[0])) and thread.state is _State.RUNNING:
             self._questions.take(key, request, is_complete=not self._reader.holds_calls(thread.id))
         else:
-            self._process.decline(request)
+            self._rpc.decline(request)
 
     @property
     def is_asked(self) -> bool:
@@ -263,7 +264,7 @@ class Threads:
         self._reader.drop_thread(thread.id)
         if thread.state is _State.RUNNING:
             thread.state = _State.STOPPED
-            self._process.ask(calls.interrupt_turn(thread.id, thread.turn_id))
+            self._rpc.ask(calls.interrupt_turn(thread.id, thread.turn_id))
 
     def interrupt(self) -> bool:
         """Stop what still runs; false if codex does not say so in time, or if we do not know what runs."""
@@ -275,7 +276,7 @@ class Threads:
                 self._stop(thread)
             # The end of the turn counts, not the reply: a second interrupt is never answered.
             while self.is_running and time.monotonic() < deadline_s:
-                for message in self._process.receive():
+                for message in self._rpc.receive():
                     self._take(message)
         except ProxyError:
             return False

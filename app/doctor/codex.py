@@ -30,7 +30,7 @@ def check_login(patient: Patient) -> list[Finding]:
         return [judge_renewal(left_s)]
     process = patient.process.get()
     try:
-        answer = run_through(process.call(calls.READ_ACCOUNT))
+        answer = run_through(process.rpc.call(calls.READ_ACCOUNT))
     except BackendRefused as error:
         ends = "" if left_s is None else f", {describe_end(left_s)}"
         return [note(LOGIN, f"unknown{ends}: codex cannot tell, perhaps without network ({error.message})")]
@@ -107,7 +107,7 @@ def check_config(patient: Patient) -> list[Finding]:
     process = patient.process.get()
     warnings = [
         describe_warning(message.params)
-        for message in process.receive()
+        for message in process.rpc.receive()
         if isinstance(message, Notification) and message.method == "configWarning"
     ]
     faults = [text for text in warnings if UNIMPORTANT not in text]

@@ -45,18 +45,18 @@ def start_process(home: CodexHome) -> Iterator[CodexProcess]:
 
 def start_thread(process: CodexProcess, home: CodexHome) -> str:
     params = {"ephemeral": True, "baseInstructions": "", "environments": [], "cwd": str(home.work)}
-    return str(run_through(process.call(("thread/start", params)))["thread"]["id"])
+    return str(run_through(process.rpc.call(("thread/start", params)))["thread"]["id"])
 
 
 def run_turn(process: CodexProcess, thread_id: str, items: list[dict[str, Any]]) -> None:
     inject = ("thread/inject_items", {"threadId": thread_id, "items": items})
-    run_through(process.call_all([inject, ("turn/start", {"threadId": thread_id, "input": []})]))
+    run_through(process.rpc.call_all([inject, ("turn/start", {"threadId": thread_id, "input": []})]))
     read_to_the_end(process)
 
 
 def read_to_the_end(process: CodexProcess) -> None:
     deadline_s = time.monotonic() + 10
-    while not any(note.method == "turn/completed" for note in process.receive()):
+    while not any(note.method == "turn/completed" for note in process.rpc.receive()):
         assert time.monotonic() < deadline_s
 
 
@@ -109,7 +109,7 @@ def test_a_thread_opened_ahead_is_taken_once(home: CodexHome) -> None:
         first = run_through(process.open_threads(thread, 1))
         assert process.rest()
         for _ in range(50):  # long enough for the thread's answer to come in between
-            run_through(process.call(calls.LIST_MODELS))
+            run_through(process.rpc.call(calls.LIST_MODELS))
         began_s = time.monotonic()
         second = run_through(process.open_threads(thread, 2))
         assert time.monotonic() - began_s < 10
@@ -151,10 +151,10 @@ def test_a_question_that_comes_between_two_owners_is_declined(home: CodexHome, m
         [answer] = run_through(process.open_threads(thread, 1))
         thread_id = answer["thread"]["id"]
         batch = [calls.inject_items(thread_id, said), calls.start_turn(thread_id, None)]
-        run_through(process.call_all(batch))
+        run_through(process.rpc.call_all(batch))
         deadline_s = time.monotonic() + 10
-        while not any(isinstance(each, ServerRequest) for each in process._inbox._messages):
-            run_through(process.call(calls.LIST_MODELS))
+        while not any(isinstance(each, ServerRequest) for each in process.rpc._inbox._messages):
+            run_through(process.rpc.call(calls.LIST_MODELS))
             assert time.monotonic() < deadline_s
         assert process.rest()
         read_to_the_end(process)
@@ -166,14 +166,16 @@ def test_a_question_that_comes_between_two_owners_is_declined(home: CodexHome, m
 
 def test_a_refused_call_is_an_error_that_names_it(home: CodexHome) -> None:
     with start_process(home) as process, pytest.raises(BackendRefused, match="thread/inject_items"):
-        run_through(process.call(("thread/inject_items", {"threadId": "nobody", "items": []})))
+        run_through(process.rpc.call(("thread/inject_items", {"threadId": "nobody", "items": []})))
 
 
 def test_nothing_is_wrong_with_the_configuration(home: CodexHome) -> None:
     """A setting codex does not know would come as a warning, and leave a tool or a text switched on."""
     with start_process(home) as process:
         start_thread(process, home)
-        warnings = [note.params["summary"] for note in process.receive() if note.method == "configWarning"]
+        warnings = [
+            note.params["summary"] for note in process.rpc.receive() if note.method == "configWarning"
+        ]
     assert [text for text in warnings if "bubblewrap" not in text] == []
 
 
