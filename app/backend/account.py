@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from app.backend.account_limits import read_limits
 from app.backend.codex_errors import strip_url
 from app.backend.jsonrpc import Notification
-from app.backend.limits import read_limits
 from app.backend.login import as_dict
 from app.lib.account import API_KEY, Account, AccountState, LoginCode, LoginDone, LoginEnd, LoginFailed
 from app.lib.account_limits import AccountLimits

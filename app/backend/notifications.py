@@ -6,15 +6,16 @@ import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import Any
 
 from app.backend import raw_items, turn_ends
+from app.backend.account_limits import read_limits
 from app.backend.callbacks import is_asked_about
 from app.backend.jsonrpc import Notification
-from app.backend.limits import read_limits
 from app.backend.raw_items import (
     ODD,
     Called,
+    Item,
     ItemDone,
     Said,
     SearchedWeb,
@@ -48,13 +49,14 @@ from app.lib.usage import NOTHING_USED, Usage
 Params = dict[str, Any]
 
 TEXT_DELTA = "item/agentMessage/delta"
+#: The account's, and so of no thread.
+LIMITS = "account/rateLimits/updated"
 METHOD = operator.attrgetter("method")
 PLACE = operator.itemgetter("threadId", "itemId")
 WORDS = operator.itemgetter("delta")
 
 # What says nothing of the model: the user's own message, and a question about a call that it made before.
 NOT_THE_MODEL = ("userMessage", "dynamicToolCall")
-RESPONSE_ENDS = (ResponseDone, Retrying)
 
 
 @dataclass(slots=True)
@@ -106,7 +108,7 @@ class NotificationReader:
         try:
             return self._read(notification)
         except ODD as error:
-            raise refuse(notification) from error
+            raise refuse(notification.method) from error
 
     def read_text(self, deltas: Sequence[Params]) -> list[BackendEvent]:
         """Read deltas of text that came at once: an event for each item's, with its pieces."""
@@ -125,49 +127,53 @@ class NotificationReader:
                 yield TextDelta(thread.choice, item_id, text, tuple(filter(None, pieces)))
 
     def _read(self, notification: Notification) -> list[BackendEvent]:
-        if notification.method == "account/rateLimits/updated":
-            return self._note_limits(notification.params)
-        thread = self._threads.get(notification.params.get("threadId", ""))
-        if thread is None:
+        method, params = notification.method, notification.params
+        if method == LIMITS:
+            return self._note_limits(params)
+        thread = self._threads.get(params.get("threadId", ""))
+        read = READERS.get(method)
+        return read(self, thread, params) if thread and read else []
+
+    def _note_start(self, thread: _Thread, params: Params) -> list[BackendEvent]:
+        is_the_model = params.get("item", {}).get("type") not in NOT_THE_MODEL
+        return [ModelActive(thread.choice)] if is_the_model else []
+
+    def _read_text_delta(self, thread: _Thread, params: Params) -> list[BackendEvent]:
+        return [TextDelta(thread.choice, *read_delta(params))]
+
+    def _read_summary_delta(self, thread: _Thread, params: Params) -> list[BackendEvent]:
+        item_id, text = read_delta(params)
+        return [ReasoningDelta(thread.choice, item_id, require(params.get("summaryIndex", 0), int), text)]
+
+    def _end_response(self, thread: _Thread, params: Params) -> list[BackendEvent]:
+        """A complete response's calls were made."""
+        usage = build_usage(params.get("usage"))
+        thread.reported += usage
+        return [*thread.take_calls(), ResponseDone(thread.choice, usage)]
+
+    def _break_response(self, thread: _Thread, params: Params) -> list[BackendEvent]:
+        """A broken response's calls never were; a final error is told again, with its turn's end."""
+        if not params.get("willRetry"):
             return []
-        read = READERS.get(notification.method)
-        if read is not None:
-            return self._tell(thread, read(thread.choice, notification.params))
-        match notification.method:
-            case "thread/tokenUsage/updated":
-                thread.total = build_usage(notification.params.get("tokenUsage", {}).get("total"))
-                return []
-            case turn_ends.METHOD:
-                return self._end_turn(thread, notification.params)
-            case raw_items.METHOD:
-                done = read_raw_item(notification)
-                return self.read_item(done) if done else []
-            case _:
-                return []
+        message = params.get("error", {}).get("message", "")
+        thread.take_calls()
+        return [Retrying(thread.choice, message)]
 
-    def _tell(self, thread: _Thread, event: BackendEvent | None) -> list[BackendEvent]:
-        if isinstance(event, RESPONSE_ENDS):
-            return self._end_response(thread, event)
-        return [event] if event else []
+    def _note_total(self, thread: _Thread, params: Params) -> list[BackendEvent]:
+        thread.total = build_usage(params.get("tokenUsage", {}).get("total"))
+        return []
 
-    def _end_response(self, thread: _Thread, end: ResponseDone | Retrying) -> list[BackendEvent]:
-        """A complete response's calls were made, a broken one's never."""
-        made = thread.take_calls()
-        match end:
-            case ResponseDone(_, usage):
-                thread.reported += usage
-                return [*made, end]
-            case Retrying():
-                return [end]
-            case _:
-                assert_never(end)
+    def _read_raw_item(self, thread: _Thread, params: Params) -> list[BackendEvent]:
+        done = read_raw_item(params)
+        return self._tell(thread, done.item) if done else []
 
     def read_item(self, done: ItemDone) -> list[BackendEvent]:
         """What an item means that others were told of, too."""
         thread = self._threads.get(done.thread_id)
-        if thread is None:
-            return []
-        match done.item:
+        return self._tell(thread, done.item) if thread else []
+
+    def _tell(self, thread: _Thread, item: Item) -> list[BackendEvent]:
+        match item:
             case Called() as call:
                 thread.calls.append(self._read_call(thread, call))
                 return [CallComing(thread.choice)]
@@ -214,19 +220,6 @@ class NotificationReader:
         return [LimitsTold(self._limits)]
 
 
-def read_item_started(choice: int, params: Params) -> BackendEvent | None:
-    return None if params.get("item", {}).get("type") in NOT_THE_MODEL else ModelActive(choice)
-
-
-def read_text_delta(choice: int, params: Params) -> BackendEvent:
-    return TextDelta(choice, *read_delta(params))
-
-
-def read_summary_delta(choice: int, params: Params) -> BackendEvent:
-    item_id, text = read_delta(params)
-    return ReasoningDelta(choice, item_id, require(params.get("summaryIndex", 0), int), text)
-
-
 def read_delta(params: Params) -> tuple[str, str]:
     """The item a delta belongs to, and its text."""
     item_id, text = params["itemId"], params["delta"]
@@ -235,27 +228,19 @@ def read_delta(params: Params) -> tuple[str, str]:
     return item_id, text
 
 
-def read_usage(choice: int, params: Params) -> BackendEvent:
-    return ResponseDone(choice, build_usage(params.get("usage")))
-
-
 def build_usage(raw: Params | None) -> Usage:
     raw = raw or {}
     names = ("inputTokens", "cachedInputTokens", "outputTokens", "reasoningOutputTokens")
     return Usage(*(require(raw.get(name, 0), int) for name in names))
 
 
-def read_error(choice: int, params: Params) -> BackendEvent | None:
-    # A final error is told again, with its turn, by `turn/completed`.
-    if not params.get("willRetry"):
-        return None
-    return Retrying(choice, params.get("error", {}).get("message", ""))
-
-
-READERS: dict[str, Callable[[int, Params], BackendEvent | None]] = {
-    "item/started": read_item_started,
-    TEXT_DELTA: read_text_delta,
-    "item/reasoning/summaryTextDelta": read_summary_delta,
-    "rawResponse/completed": read_usage,
-    "error": read_error,
+READERS: dict[str, Callable[[NotificationReader, _Thread, Params], list[BackendEvent]]] = {
+    "item/started": NotificationReader._note_start,
+    TEXT_DELTA: NotificationReader._read_text_delta,
+    "item/reasoning/summaryTextDelta": NotificationReader._read_summary_delta,
+    raw_items.METHOD: NotificationReader._read_raw_item,
+    "rawResponse/completed": NotificationReader._end_response,
+    "error": NotificationReader._break_response,
+    "thread/tokenUsage/updated": NotificationReader._note_total,
+    turn_ends.METHOD: NotificationReader._end_turn,
 }

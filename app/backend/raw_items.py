@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from types import NoneType
 from typing import Any
 
-from app.backend.jsonrpc import Notification
 from app.lib.errors import BackendRefused
 from app.lib.events import SearchAction, SearchKind
-from app.lib.tool_call_shapes import is_echo
+from app.lib.tool_call_shapes import is_injected
 
 Params = dict[str, Any]
 
@@ -65,22 +64,22 @@ class ItemDone:
     item: Item
 
 
-def read_raw_item(notification: Notification) -> ItemDone | None:
+def read_raw_item(params: Params) -> ItemDone | None:
     """`None` for what is no thread's, what repeats the history, and kinds that tell nothing."""
     try:
-        return _read(notification.params)
+        return _read(params)
     except ODD as error:
-        raise refuse(notification) from error
+        raise refuse(METHOD) from error
 
 
-def refuse(notification: Notification) -> BackendRefused:
+def refuse(method: str) -> BackendRefused:
     """Another release of codex: better an error that says so than an answer with holes."""
-    return BackendRefused(f"Codex sent {notification.method} in an unknown shape.")
+    return BackendRefused(f"Codex sent {method} in an unknown shape.")
 
 
 def _read(params: Params) -> ItemDone | None:
     match params:
-        case {"threadId": str(thread_id), "item": {"type": str(kind)} as raw} if not is_echo(params):
+        case {"threadId": str(thread_id), "item": {"type": str(kind)} as raw} if not is_injected(params):
             read = ITEMS.get(kind)
             item = read(raw) if read else None
             return ItemDone(thread_id, item) if item else None

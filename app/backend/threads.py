@@ -190,8 +190,8 @@ class Threads:
             case ServerRequest():
                 self._take_question(message)
                 return []
-            case Notification(raw_items.METHOD):
-                done = read_raw_item(message)
+            case Notification(raw_items.METHOD, params):
+                done = read_raw_item(params)
                 return self._take_item(done) if done else []
             case Notification(turn_ends.METHOD, params) if over := turn_ends.read_turn_over(params):
                 self._note_end(over)

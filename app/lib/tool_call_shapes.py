@@ -82,7 +82,7 @@ def split_choices(payload: Payload) -> list[tuple[int | None, Payload]]:
 
 def unwrap(payload: Payload, scope: Scope) -> tuple[Payload, Scope]:
     for _ in range(DEEPEST_WRAP):
-        if is_echo(payload):
+        if is_injected(payload):
             break
         choice = read_index(payload, "choice_index", "choiceIndex", default=scope.choice)
         key = find_wrapper(payload)
@@ -100,8 +100,8 @@ def find_wrapper(payload: Payload) -> str | None:
     return None
 
 
-def is_echo(params: Payload) -> bool:
-    """Injected history comes back from codex under this turn id; its calls were made long ago."""
+def is_injected(params: Payload) -> bool:
+    """Whether it is history: codex repeats it under this turn id, and its calls were made long ago."""
     turn_id = params.get("turnId")
     return isinstance(turn_id, str) and turn_id.startswith("auto-compact")
 

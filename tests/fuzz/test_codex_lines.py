@@ -64,11 +64,15 @@ class MangledTurn(ScriptedTurn):
 
     def _read(self, rng: random.Random) -> Iterator[list[BackendEvent]]:
         for notification in read_pipe(self.data, rng):
-            if notification.method == "turn/completed" and (over := read_turn_over(notification.params)):
-                self._heard.note_end(over.is_complete)
-            if notification.method == "rawResponseItem/completed" and (done := read_raw_item(notification)):
-                self._heard.note_item(done, ())
+            self._hear(notification)
             yield self._reader.read(notification)
+
+    def _hear(self, notification: Notification) -> None:
+        params = notification.params
+        if notification.method == "turn/completed" and (over := read_turn_over(params)):
+            self._heard.note_end(over.is_complete)
+        if notification.method == "rawResponseItem/completed" and (done := read_raw_item(params)):
+            self._heard.note_item(done, ())
 
     def close(self) -> None:
         """As a thread is remembered for a follow-up."""

@@ -8,7 +8,7 @@ import pytest
 
 from app.backend.codex_errors import LOGIN_ADVICE
 from app.backend.jsonrpc import Notification
-from app.backend.notifications import READERS, NotificationReader
+from app.backend.notifications import LIMITS, READERS, NotificationReader
 from app.backend.tool_names import ToolNames
 from app.lib.account_limits import AccountLimits, LimitWindow
 from app.lib.errors import (
@@ -59,11 +59,6 @@ from tests.support.transcripts import NAMES, Transcript
 STOP, LENGTH, FILTER = FinishReason.STOP, FinishReason.LENGTH, FinishReason.CONTENT_FILTER
 USAGE = Usage(120, 100, 20, 5)
 UNAUTHORIZED = PlainError(UpstreamUnauthorized, LOGIN_ADVICE)
-#: What the reader keeps for itself, besides the table.
-READ_ELSEWHERE = (
-    *("account/rateLimits/updated", "thread/tokenUsage/updated"),
-    *("rawResponseItem/completed", "turn/completed"),
-)
 
 
 def replay(name: str) -> list[TurnEvent | PlainError]:
@@ -211,7 +206,7 @@ def test_recorded_turns(name: str) -> None:
 
 def test_every_notification_we_read_was_recorded() -> None:
     recorded = {each.method for name in NAMES for each in Transcript(name).notifications()}
-    assert {*READERS, *READ_ELSEWHERE} - recorded == set()
+    assert {*READERS, LIMITS} - recorded == set()
 
 
 def read(*notifications: tuple[str, dict[str, Any]]) -> list[Any]:
@@ -417,7 +412,7 @@ def test_what_belongs_to_others_is_dropped(params: dict[str, Any]) -> None:
     reader = NotificationReader()
     reader.add_thread("t0", 0)
     told = {"itemId": "m", "delta": "x", "item": ANSWER, "turn": {"status": "completed"}, **params}
-    methods = [*READERS, *READ_ELSEWHERE]
+    methods = [*READERS, LIMITS]
     assert [event for method in methods for event in reader.read(Notification(method, told))] == []
 
 

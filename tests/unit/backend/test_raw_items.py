@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from app.backend import raw_items
-from app.backend.jsonrpc import Notification
 from app.backend.raw_items import (
     Answered,
     Called,
@@ -32,8 +30,7 @@ def say(*parts: Any, **more: Any) -> dict[str, Any]:
 
 
 def read(item: Any, **more: Any) -> ItemDone | None:
-    params = {"threadId": "t", "turnId": "turn", "item": item, **more}
-    return read_raw_item(Notification(raw_items.METHOD, params))
+    return read_raw_item({"threadId": "t", "turnId": "turn", "item": item, **more})
 
 
 @pytest.mark.parametrize(
