@@ -13,6 +13,7 @@ from app.backend.fitness import Fitness
 from app.backend.home import CodexHome
 from app.backend.idle import IdleProcesses
 from app.backend.line import Line, Ticket, Wish
+from app.backend.log_fields import name_process
 from app.backend.parking import Continuation, ParkedTurn, Parking
 from app.backend.process import CodexProcess
 from app.backend.slots import Claim, Slots
@@ -253,7 +254,7 @@ class Pool:
             with self._lock:
                 self._returning.discard(process)
         if not is_free:
-            log.warning("a codex process is out of step", extra={"fields": {"codex_pid": process.pid}})
+            log.warning("a codex process is out of step", extra=name_process(process.pid))
 
     def _end(self, process: CodexProcess) -> None:
         with self._lock:
@@ -271,4 +272,4 @@ class Pool:
         if died and not self._closing.is_set():
             with self._lock:
                 self._slots.tally.process_deaths += 1
-            log.warning("a codex process ended by itself", extra={"fields": died})
+            log.warning("a codex process ended by itself", extra=name_process(process.pid, **died))

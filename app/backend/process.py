@@ -142,8 +142,7 @@ class CodexProcess:
 
     def describe_end(self) -> dict[str, Any]:
         """How it ended and the last it said, for the log."""
-        tail = read_last_words(self.folder / "stderr")
-        return {"codex_pid": self.pid, "exit": self._popen.returncode, "stderr": tail}
+        return {"exit": self._popen.returncode, "stderr": read_last_words(self.folder / "stderr")}
 
     def terminate(self) -> None:
         """Ask the process to end."""

@@ -11,6 +11,7 @@ from typing import Any, assert_never
 from app.backend import calls, jsonrpc
 from app.backend.calls import Call
 from app.backend.inbox import Inbox, Incoming
+from app.backend.log_fields import name_process
 from app.backend.pipe import Pipe
 from app.lib.errors import BackendRefused, BackendTimeout, BackendUnavailable, ProcessFailed, ProxyError
 from app.settings import Settings
@@ -160,7 +161,7 @@ class Rpc:
                 case jsonrpc.ServerRequest(_, calls.TOOL_CALL) as request:
                     self._inbox.add(request, line)
                 case jsonrpc.ServerRequest() as request:
-                    log.warning("declined %s", request.method, extra={"fields": {"codex_pid": self._pid}})
+                    log.warning("declined %s", request.method, extra=name_process(self._pid))
                     self.decline(request)
                 case None:
                     self._fault = ProcessFailed("Codex sent a line that is not JSON-RPC.")

@@ -13,6 +13,7 @@ from app.backend.codex_errors import LOGIN_ADVICE
 from app.backend.directory import ModelDirectory
 from app.backend.drain import Drain
 from app.backend.line import Wish
+from app.backend.log_fields import name_process
 from app.backend.parking import ParkedTurn
 from app.backend.pool import Pool
 from app.backend.process import CodexProcess
@@ -130,7 +131,7 @@ class CodexTurn:
     def _drop_process(self, error: ProxyError) -> None:
         process, self._process, self._threads, self._tells_all = self._process, None, None, True
         pid = process.pid if process else None
-        log.warning("a codex process failed before its turn began: %s", error, extra=fields(pid))
+        log.warning("a codex process failed before its turn began: %s", error, extra=name_process(pid))
         if process:
             self._context.pool.discard(process)
 
@@ -145,7 +146,7 @@ class CodexTurn:
         if self._is_abandoned():
             pool.discard(process)
         elif not process.is_settled:
-            log.warning("a codex process is out of step", extra=fields(process.pid))
+            log.warning("a codex process is out of step", extra=name_process(process.pid))
             pool.discard(process)
         elif threads is None or not threads.is_running:
             self._rest(process)
@@ -219,7 +220,3 @@ class CodexTurn:
                     result: T = stop.value
                     return result
                 yield [*([sign] if sign else []), *self._tick()]
-
-
-def fields(pid: int | None) -> dict[str, dict[str, int | None]]:
-    return {"fields": {"codex_pid": pid}}
