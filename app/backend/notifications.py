@@ -128,11 +128,11 @@ class NotificationReader:
 
     def _read(self, notification: Notification) -> list[BackendEvent]:
         method, params = notification.method, notification.params
-        if method == LIMITS:
-            return self._note_limits(params)
-        thread = self._threads.get(params.get("threadId", ""))
         read = READERS.get(method)
-        return read(self, thread, params) if thread and read else []
+        if read is None:
+            return self._note_limits(params) if method == LIMITS else []
+        thread = self._threads.get(params.get("threadId", ""))
+        return read(self, thread, params) if thread else []
 
     def _note_start(self, thread: _Thread, params: Params) -> list[BackendEvent]:
         is_the_model = params.get("item", {}).get("type") not in NOT_THE_MODEL

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, assert_never
@@ -19,7 +19,7 @@ from app.backend.jsonrpc import Notification, ServerRequest
 from app.backend.notifications import METHOD, TEXT_DELTA, NotificationReader
 from app.backend.process import CodexProcess
 from app.backend.questions import Questions
-from app.backend.raw_items import Called, ItemDone, read_raw_item
+from app.backend.raw_items import Called, read_raw_item
 from app.backend.resting import RestingThread
 from app.backend.tool_names import ToolNames
 from app.backend.transcript import Transcript
@@ -186,27 +186,27 @@ class Threads:
         return events
 
     def _take(self, message: Incoming) -> list[BackendEvent]:
-        match message:
-            case ServerRequest():
-                self._take_question(message)
-                return []
-            case Notification(raw_items.METHOD, params):
-                done = read_raw_item(params)
-                return self._take_item(done) if done else []
-            case Notification(turn_ends.METHOD, params) if over := turn_ends.read_turn_over(params):
-                self._note_end(over)
-        return self._reader.read(message)
+        if isinstance(message, ServerRequest):
+            self._take_question(message)
+            return []
+        take = NOTED.get(message.method)
+        return take(self, message) if take else self._reader.read(message)
 
-    def _take_item(self, done: ItemDone) -> list[BackendEvent]:
+    def _take_item(self, notification: Notification) -> list[BackendEvent]:
+        done = read_raw_item(notification.params)
+        if done is None:
+            return []
         self.transcript.note_item(done, self._questions.answered)
         if isinstance(done.item, Called):
             self._questions.note_call((done.thread_id, done.item.call_id))
         return self._reader.read_item(done)
 
-    def _note_end(self, over: turn_ends.TurnOver) -> None:
-        self.transcript.note_end(over.is_complete)
-        if thread := self._threads.get(over.thread_id):
-            thread.state = _State.IDLE
+    def _take_end(self, notification: Notification) -> list[BackendEvent]:
+        if over := turn_ends.read_turn_over(notification.params):
+            self.transcript.note_end(over.is_complete)
+            if thread := self._threads.get(over.thread_id):
+                thread.state = _State.IDLE
+        return self._reader.read(notification)
 
     def _take_question(self, request: ServerRequest) -> None:
         key = read_key(request)
@@ -281,3 +281,10 @@ class Threads:
         except ProxyError:
             return False
         return not self.is_running
+
+
+#: What is noted here, beside what it means to the core.
+NOTED: dict[str, Callable[[Threads, Notification], list[BackendEvent]]] = {
+    raw_items.METHOD: Threads._take_item,
+    turn_ends.METHOD: Threads._take_end,
+}
