@@ -135,6 +135,7 @@ def test_the_index_lists_every_page() -> None:
 def test_the_changelog_begins_with_this_version() -> None:
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
-    newest = re.search(r"^## (\S+)$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    newest = re.search(r"^## (\S+) \(\d{4}-\d\d-\d\d\)$", changes, re.MULTILINE)
     assert newest is not None
     assert newest[1] == setup["metadata"]["version"]
